@@ -1,0 +1,51 @@
+# Everything a newcomer needs: `make demo` to see it, `make test` to trust it.
+# Each target sets itself up in .venv on a machine that has only Python 3.11+ and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SECONDS ?= 60
+WORKERS ?= 2
+
+.PHONY: help setup demo test test-long lint bench clean
+
+help:
+	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
+	@echo "make test       the whole test suite, about ten minutes at most"
+	@echo "make test-long  thousands of simulator seeds and the slow tests"
+	@echo "make lint       ruff, mypy --strict, import-linter"
+	@echo "make bench      throughput and latency on this machine"
+	@echo "make setup      only create .venv and install"
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "antiphon needs Python 3.11 or newer; try: make PYTHON=python3.11 setup"; exit 2; }
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP)
+
+demo: setup
+	$(BIN)/antiphon demo --seconds $(SECONDS)
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
+
+test-long: setup
+	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
+	$(BIN)/antiphon simulate --seeds 0-4999
+
+lint: setup
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/antiphon bench throughput
+	$(BIN)/antiphon bench latency
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,72 @@
+"""Every error that a user of Antiphon can see, in one tree.
+
+    AntiphonError
+     ├── UsageError             the call is wrong: name, size, option; nothing was sent
+     │    └── MessageTooLarge   longer than a message may be; nothing was sent
+     ├── ConfigError            the configuration file is wrong; says line, key and what was expected
+     ├── ConnectError           no daemon answered, or it refused this session
+     │    └── Refused           the daemon's own words: why it does not take this session
+     ├── Disconnected           the session ended; `reason` says why, `unknown_fate` how many sends hang
+     └── BadPacket, BadFrame    bytes from outside that are not ours; counted and dropped by daemons
+
+UsageError leaves the session as it was. After Disconnected, connect again.
+"""
+
+
+class AntiphonError(Exception):
+    """The root: catch this to catch everything that Antiphon raises on purpose."""
+
+
+class UsageError(AntiphonError, ValueError):
+    """The call cannot be carried out as made; nothing was sent."""
+
+
+class MessageTooLarge(UsageError):
+    """The message is longer than a message may be; nothing was sent."""
+
+
+class ConfigError(AntiphonError):
+    """The configuration is wrong; the text names the place and what was expected."""
+
+
+class ConnectError(AntiphonError, OSError):
+    """No session could be had."""
+
+
+class Refused(ConnectError):
+    """A daemon answered and declined the session."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(f"{reason} ({code})")
+        self.code = code
+        self.reason = reason
+
+
+class Disconnected(AntiphonError, ConnectionError):
+    """The session is over.
+
+    `reason` is the daemon's word for it, or what the socket said. `unknown_fate` counts the messages that
+    were handed over and may or may not have been ordered before the end.
+    """
+
+    def __init__(self, reason: str, unknown_fate: int = 0) -> None:
+        fate = f"; {unknown_fate} sent messages have an unknown fate" if unknown_fate else ""
+        super().__init__(f"disconnected: {reason}{fate}")
+        self.reason = reason
+        self.unknown_fate = unknown_fate
+
+
+class BadPacket(AntiphonError):
+    """A datagram that is not a packet of ours. `reason` is short and stable: it labels a counter."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class BadFrame(AntiphonError):
+    """Bytes on a client connection that are not a frame of ours."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

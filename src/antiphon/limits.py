@@ -1,0 +1,69 @@
+"""Every bound in the system, with its unit and its reason.
+
+A limit that a deployment may change is a field of `config.Settings`, with its default taken from here.
+"""
+
+# Names ----------------------------------------------------------------------------------------------------
+GROUP_NAME_MAX_BYTES = 31
+"""As in Spread, so that Spread clients can address every group."""
+SESSION_NAME_MAX_BYTES = 10
+"""The part that the client chooses; the full private name is `#session#daemon` and fits a group name."""
+DAEMON_NAME_MAX_BYTES = 19
+GROUPS_PER_MESSAGE_MAX = 100
+
+# Topology -------------------------------------------------------------------------------------------------
+SITES_MAX = 64
+"""Destination sets are 64-bit masks; the seeds aim at several tens of sites."""
+
+# Messages and bundles -------------------------------------------------------------------------------------
+MESSAGE_MAX_BYTES = 16 * 1024 * 1024
+BUNDLE_TARGET_BYTES = 60_000
+"""A bundle is closed when it reaches this: best measured throughput, and one GSO send (65,507) holds it."""
+BUNDLE_MESSAGES_MAX = 8_192
+FRAME_MAX_BYTES = MESSAGE_MAX_BYTES + 16_384
+"""The largest frame on a client connection: one message of the largest size with its header and names."""
+CONTROL_FRAME_MAX_BYTES = 1024 * 1024
+"""Control frames carry names and lists of members, never payloads."""
+
+# Packets --------------------------------------------------------------------------------------------------
+PACKET_MIN_BYTES = 512
+PACKET_DEFAULT_BYTES = 1_400
+"""Fits every path seen in practice (Ethernet, tunnels, PPPoE) without IP fragments."""
+PACKET_MAX_BYTES = 60_000
+TRAIN_MAX_BYTES = 65_000
+TRAIN_MAX_PACKETS = 64
+"""What one GSO send may carry (the kernel takes 128 segments and 65,507 bytes)."""
+NACK_RANGES_MAX = 64
+"""Ranges in one nack; more missing packets are asked for in the next."""
+
+# Links ----------------------------------------------------------------------------------------------------
+LINK_WINDOW_MAX_BYTES = 8 * 1024 * 1024
+"""Unacknowledged bytes on one link, the paper's maximum window."""
+LINK_MISSING_MAX = 65_536
+"""Packets a receiver tracks as missing; a gap beyond that is refused, the sender repeats it later."""
+LINK_UNRELIABLE_QUEUE_BYTES = 2 * 1024 * 1024
+"""Unreliable traffic waiting for one link; beyond it the newest is dropped and counted."""
+
+# Ordering -------------------------------------------------------------------------------------------------
+UNSTABLE_MAX_BYTES = 16 * 1024 * 1024
+"""Own bundles not yet known to be everywhere; beyond it a daemon stops reading its clients."""
+REASSEMBLY_MAX_BYTES = 4 * (UNSTABLE_MAX_BYTES + FRAME_MAX_BYTES)
+"""Fragments of incomplete bundles of one source: more than a correct source can have under way."""
+UNRELIABLE_REASSEMBLY_MAX_BYTES = 32 * 1024 * 1024
+UNRELIABLE_REASSEMBLY_TIMEOUT_US = 1_000_000
+UNRELIABLE_MEMORY = 1_024
+"""Numbers remembered per source to drop duplicates of unreliable bundles."""
+
+# Sessions -------------------------------------------------------------------------------------------------
+SESSIONS_MAX = 10_000
+GROUPS_PER_SESSION_MAX = 1_000
+SESSION_INPUT_MAX_BYTES = 512 * 1024
+"""Bundles of one session that wait to be ordered; beyond it its socket is not read."""
+SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024
+"""Output waiting for one session at which its daemon asks all senders to hold."""
+SESSION_OUTPUT_HARD_BYTES = 96 * 1024 * 1024
+"""Output waiting for one session at which it is disconnected as a slow receiver."""
+SLOW_RECEIVER_PATIENCE_US = 10_000_000
+"""How long one session without progress may hold the senders; after that only its own queue grows."""
+CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024
+"""Undelivered events in a client library; beyond it the library stops reading its socket."""

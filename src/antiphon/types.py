@@ -1,0 +1,164 @@
+"""The vocabulary: names, identifiers, views and messages, as values."""
+
+import re
+from enum import Enum
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import UsageError
+from antiphon.service import Service
+
+_NAME_BYTES = re.compile(r"[$-~]+")  # Spread's rule: from '$' to '~', so no space, '#', quote or '!'
+
+
+def check_name(name: str, what: str, max_bytes: int) -> str:
+    """`name` if it may be used as the name of a `what`; otherwise a UsageError that says why not.
+
+    >>> check_name("chat", "group", 31)
+    'chat'
+    """
+    if not name:
+        raise UsageError(f"a {what} name may not be empty")
+    if len(name) > max_bytes:
+        raise UsageError(f"{what} name {name[:40]!r} has {len(name)} characters; at most {max_bytes} are allowed")
+    if not _NAME_BYTES.fullmatch(name):
+        bad = next(character for character in name if not _NAME_BYTES.fullmatch(character))
+        raise UsageError(
+            f"{what} name {name!r} has the character {bad!r}; allowed are the visible ASCII characters "
+            "from '$' to '~' (no space, '#', '!' or '\"')"
+        )
+    return name
+
+
+def check_group(name: str) -> str:
+    """`name` if it may be joined as a group."""
+    return check_name(name, "group", limits.GROUP_NAME_MAX_BYTES)
+
+
+def check_destination(name: str) -> str:
+    """`name` if a message may be sent to it: a group, or a session's private name `#session#daemon`."""
+    if not name.startswith("#"):
+        return check_group(name)
+    session, _, daemon = name[1:].partition("#")
+    check_name(session, "session", limits.SESSION_NAME_MAX_BYTES)
+    check_name(daemon, "daemon", limits.DAEMON_NAME_MAX_BYTES)
+    return name
+
+
+def private_name(session: str, daemon: str) -> str:
+    """The name under which one session can be addressed: `#session#daemon`."""
+    return f"#{session}#{daemon}"
+
+
+class MessageId(Struct, frozen=True, order=True):
+    """What makes a message itself: who sent it and its place among what they sent."""
+
+    daemon: int
+    session: int
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.daemon}.{self.session}.{self.sequence}"
+
+
+class ViewId(Struct, frozen=True, order=True):
+    """Identifies a view of a group; at one member, later views are greater.
+
+    `epoch` is the lts of the daemon view underneath; `lts` and `daemon` are those of the agreed message
+    that made this view.
+    """
+
+    epoch: int
+    lts: int
+    daemon: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.lts}.{self.daemon}"
+
+
+class Cause(Enum):
+    """Why a view was delivered."""
+
+    JOIN = "join"
+    LEAVE = "leave"
+    DISCONNECT = "disconnect"
+
+
+class View(Struct, frozen=True):
+    """The members of a group from here on, delivered at the same point of the stream at every member."""
+
+    group: str
+    id: ViewId
+    members: tuple[str, ...]
+    """Private names in the order in which they joined."""
+    transitional: tuple[str, ...]
+    """The members who come with the receiver from the same previous view; empty in a member's first view."""
+    cause: Cause
+    changed: tuple[str, ...]
+    """Who joined, left or disconnected."""
+
+
+class Left(Struct, frozen=True):
+    """The receiver's own leave took effect: nothing more comes from this group."""
+
+    group: str
+    id: ViewId
+
+
+class Envelope(Struct, frozen=True):
+    """What all messages of one bundle share."""
+
+    sender: str
+    groups: tuple[str, ...]
+    service: Service
+    tag: int
+    daemon: int
+    session: int
+    sequence: int
+    """Of the first message of the bundle."""
+    lts: int
+    sent_us: int
+
+
+class Message(Struct, frozen=True):
+    """One delivered message: its payload, and through its envelope everything else about it."""
+
+    payload: bytes
+    envelope: Envelope
+    index: int
+    """Place in its bundle."""
+
+    @property
+    def sender(self) -> str:
+        """The private name of the sending session: a message sent to it reaches the sender alone."""
+        return self.envelope.sender
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every destination the sender named, in its order."""
+        return self.envelope.groups
+
+    @property
+    def group(self) -> str:
+        """The first destination: all there is unless the message was sent to several groups."""
+        return self.envelope.groups[0]
+
+    @property
+    def service(self) -> Service:
+        return self.envelope.service
+
+    @property
+    def tag(self) -> int:
+        """A small number of the application's own, from -32768 to 32767."""
+        return self.envelope.tag
+
+    @property
+    def id(self) -> MessageId:
+        envelope = self.envelope
+        return MessageId(envelope.daemon, envelope.session, envelope.sequence + self.index)
+
+    @property
+    def sent_us(self) -> int:
+        """When the sender's library took the bundle's first message, in microseconds of its clock (Unix time)."""
+        return self.envelope.sent_us

@@ -1,0 +1,234 @@
+"""A bundle as bytes: the same buffer from the sending client to the receiving one.
+
+    offset size  field
+     0     4    length         of the whole frame, this field included
+     4     1    kind           FrameKind.BUNDLE
+     5     1    service
+     6     1    flags          see Flag
+     7     1    group_count
+     8     2    names_bytes    of the names area
+    10     2    message_count
+    12     2    tag            signed, the application's own
+    14     2    daemon         * number of the sending daemon
+    16     4    session        * number of the sending session at that daemon
+    20     4    incarnation    * of that daemon's process
+    24     8    sequence       * session sequence of the first message
+    32     8    number         * place among the source site's bundles (or its unreliable ones), from 1
+    40     8    previous       * number of the session's previous bundle, 0 for its first
+    48     8    lts            * Lamport timestamp
+    56     8    aru            * the source's agreed line when it stamped the bundle
+    64     8    destinations   * mask of the sites that have receivers
+    72     8    sent_us        the client's clock when the bundle was begun
+    80          names          sender, then each group: one length byte and ASCII
+    ...         lengths        message_count x 4 bytes
+    ...         payloads
+
+The client writes everything but the fields marked *, which its daemon stamps in place. Integers are
+big-endian. A daemon reads the header and the names; payloads are touched by the two clients only.
+"""
+
+from collections.abc import Sequence
+from enum import IntFlag
+from itertools import accumulate
+from struct import Struct as Layout
+from struct import unpack_from
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import BadFrame
+from antiphon.service import Service
+from antiphon.types import Envelope, Message
+
+FRAME_KIND_BUNDLE = 1
+
+_HEADER = Layout("!IBBBBHHhHIIQQQQQQQ")
+_STAMP = Layout("!HIIQQQQQQ")
+_STAMP_OFFSET = 14
+HEADER_BYTES = _HEADER.size
+assert HEADER_BYTES == 80
+
+_SERVICES = {int(service): service for service in Service}
+_NAMES_CACHE_MAX = 4_096
+
+
+class Flag(IntFlag):
+    """What is special about a bundle."""
+
+    SELF_DISCARD = 1
+    """The sender does not want its own messages."""
+    EVENT = 2
+    """The body is one group event (join, leave, disconnect) of the sending session."""
+    LATE = 4
+    """The body is another bundle, for a site that joined while that one was under way."""
+
+
+_CLIENT_FLAGS = int(Flag.SELF_DISCARD)
+
+
+class Header(Struct, frozen=True):
+    """A bundle's header, parsed."""
+
+    length: int
+    service: Service
+    flags: int
+    names: bytes
+    """The names area as it stands: a key for caches."""
+    message_count: int
+    tag: int
+    daemon: int
+    session: int
+    incarnation: int
+    sequence: int
+    number: int
+    previous: int
+    lts: int
+    aru: int
+    destinations: int
+    sent_us: int
+
+
+def names_area(sender: str, groups: Sequence[str]) -> bytes:
+    """The names area of a bundle; `sender` and `groups` have been checked."""
+    return b"".join(bytes((len(name),)) + name.encode("ascii") for name in (sender, *groups))
+
+
+_parsed_names: dict[bytes, tuple[str, ...]] = {}
+
+
+def parse_names(area: bytes) -> tuple[str, ...]:
+    """The sender's name and the groups'; remembered, because areas repeat."""
+    names = _parsed_names.get(area)
+    if names is None:
+        names = _split_names(area)
+        if len(_parsed_names) >= _NAMES_CACHE_MAX:
+            _parsed_names.clear()
+        _parsed_names[area] = names
+    return names
+
+
+def _split_names(area: bytes) -> tuple[str, ...]:
+    names = []
+    at = 0
+    while at < len(area):
+        end = at + 1 + area[at]
+        if end > len(area) or area[at] == 0 or area[at] > limits.GROUP_NAME_MAX_BYTES:
+            raise BadFrame("bundle: a name does not fit")
+        try:
+            names.append(area[at + 1 : end].decode("ascii"))
+        except UnicodeDecodeError:
+            raise BadFrame("bundle: a name is not ASCII") from None
+        at = end
+    return tuple(names)
+
+
+def encode(
+    names: bytes,
+    group_count: int,
+    service: Service,
+    payloads: Sequence[bytes],
+    *,
+    flags: int = 0,
+    tag: int = 0,
+    sent_us: int = 0,
+) -> list[bytes]:
+    """A bundle, unstamped, as buffers for one scatter-gather write."""
+    count = len(payloads)
+    lengths = list(map(len, payloads))
+    table = Layout(f"!{count}I").pack(*lengths)
+    length = HEADER_BYTES + len(names) + len(table) + sum(lengths)
+    header = _HEADER.pack(
+        length, FRAME_KIND_BUNDLE, service, flags, group_count, len(names), count, tag,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us,
+    )  # fmt: skip
+    return [header, names, table, *payloads]
+
+
+def parse(bundle: bytes | bytearray | memoryview) -> Header:
+    """The header of a whole bundle whose lengths all fit; BadFrame otherwise."""
+    if len(bundle) < HEADER_BYTES:
+        raise BadFrame("bundle: shorter than its header")
+    (
+        length, kind, service, flags, group_count, names_bytes, message_count, tag,
+        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us,
+    ) = _HEADER.unpack_from(bundle)  # fmt: skip
+    if length != len(bundle) or kind != FRAME_KIND_BUNDLE:
+        raise BadFrame("bundle: wrong length or kind")
+    if service not in _SERVICES:
+        raise BadFrame("bundle: unknown service")
+    table = HEADER_BYTES + names_bytes
+    if table + 4 * message_count > length:
+        raise BadFrame("bundle: longer than its frame")
+    if message_count == 0:
+        raise BadFrame("bundle: no message")
+    names = bytes(bundle[HEADER_BYTES:table])
+    if len(parse_names(names)) != group_count + 1:
+        raise BadFrame("bundle: wrong number of names")
+    return Header(
+        length, _SERVICES[service], flags, names, message_count, tag,
+        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us,
+    )  # fmt: skip
+
+
+def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
+    """As `parse`, and checks what a client may set: flags, counts and the table of lengths."""
+    header = parse(bundle)
+    if header.flags & ~_CLIENT_FLAGS:
+        raise BadFrame("bundle: flags that a client may not set")
+    groups = len(parse_names(header.names)) - 1
+    if not 1 <= groups <= limits.GROUPS_PER_MESSAGE_MAX:
+        raise BadFrame("bundle: too many or too few groups")
+    if header.message_count > limits.BUNDLE_MESSAGES_MAX:
+        raise BadFrame("bundle: too many messages")
+    table = HEADER_BYTES + len(header.names)
+    lengths = unpack_from(f"!{header.message_count}I", bundle, table)
+    if table + 4 * header.message_count + sum(lengths) != header.length:
+        raise BadFrame("bundle: payloads do not fill it")
+    if max(lengths) > limits.MESSAGE_MAX_BYTES:
+        raise BadFrame("bundle: a message is too large")
+    return header
+
+
+def stamp(
+    bundle: bytearray,
+    *,
+    daemon: int,
+    session: int,
+    incarnation: int,
+    sequence: int,
+    number: int,
+    previous: int,
+    lts: int,
+    aru: int,
+    destinations: int,
+) -> None:
+    """Write what the sending daemon knows into the bundle."""
+    _STAMP.pack_into(
+        bundle, _STAMP_OFFSET, daemon, session, incarnation, sequence, number, previous, lts, aru, destinations
+    )
+
+
+def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
+    """Each message's payload."""
+    count = header.message_count
+    table = HEADER_BYTES + len(header.names)
+    start = table + 4 * count
+    lengths = unpack_from(f"!{count}I", bundle, table)
+    ends = list(accumulate(lengths, initial=start))
+    if ends[-1] != header.length:
+        raise BadFrame("bundle: payloads do not fill it")
+    if count == 1:
+        return [bytes(bundle[start:])]
+    data = bytes(bundle)
+    return [data[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+
+
+def decode(bundle: bytes | memoryview) -> list[Message]:
+    """The messages of a delivered bundle, for the application."""
+    header = parse(bundle)
+    sender, *groups = parse_names(header.names)
+    envelope = Envelope(
+        sender, tuple(groups), header.service, header.tag,
+        header.daemon, header.session, header.sequence, header.lts, header.sent_us,
+    )  # fmt: skip
+    return [Message(payload, envelope, index) for index, payload in enumerate(payloads(bundle, header))]

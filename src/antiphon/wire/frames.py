@@ -1,0 +1,159 @@
+"""The client connection: frames on a unix or TCP stream.
+
+Every frame begins with its length (4 bytes, the length field included) and its kind (1 byte). A bundle
+frame is a bundle as in `bundle`; a control frame carries one of the values below as MessagePack.
+
+A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
+bundles, Join, Leave, AskStatus and Disconnect in any order; the daemon sends bundles, View, Left, Status
+and Problem. Goodbye is the daemon's last word and says why.
+"""
+
+from enum import IntEnum
+from struct import Struct as Layout
+
+import msgspec
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import BadFrame
+from antiphon.types import Left, View
+from antiphon.wire.bundle import FRAME_KIND_BUNDLE
+
+PROTOCOL_VERSION = 1
+
+HEAD = Layout("!IB")
+HEAD_BYTES = HEAD.size
+
+
+class FrameKind(IntEnum):
+    BUNDLE = FRAME_KIND_BUNDLE
+    CONTROL = 2
+
+
+class Connect(Struct, frozen=True, tag="connect"):
+    """First word of a client. An empty name lets the daemon choose one."""
+
+    version: int
+    name: str = ""
+    priority: int = 0
+    """From 0 to 9; bundles of sessions with a higher priority are taken first when there is a queue."""
+    views: bool = True
+    """Whether this session wants views."""
+
+
+class Join(Struct, frozen=True, tag="join"):
+    group: str
+
+
+class Leave(Struct, frozen=True, tag="leave"):
+    group: str
+
+
+class Disconnect(Struct, frozen=True, tag="disconnect"):
+    """Last word of a client: everything sent before it is ordered, then the session leaves its groups."""
+
+
+class AskStatus(Struct, frozen=True, tag="ask-status"):
+    """Ask the daemon about itself; allowed before Connect, too."""
+
+
+class Welcome(Struct, frozen=True, tag="welcome"):
+    version: int
+    session: int
+    name: str
+    """The private name, `#session#daemon`."""
+    daemon: str
+    daemon_number: int
+    message_max_bytes: int
+
+
+class Refuse(Struct, frozen=True, tag="refuse"):
+    """The daemon does not take this session."""
+
+    code: str
+    reason: str
+
+
+class ViewFrame(Struct, frozen=True, tag="view"):
+    view: View
+
+
+class LeftFrame(Struct, frozen=True, tag="left"):
+    left: Left
+
+
+class Status(Struct, frozen=True, tag="status"):
+    """The daemon's state as JSON text."""
+
+    json: bytes
+
+
+class Problem(Struct, frozen=True, tag="problem"):
+    """A request that could not be carried out; the session goes on."""
+
+    code: str
+    reason: str
+
+
+class Goodbye(Struct, frozen=True, tag="goodbye"):
+    """The daemon ends the session."""
+
+    code: str
+    reason: str
+
+
+FromClient = Connect | Join | Leave | Disconnect | AskStatus
+FromDaemon = Welcome | Refuse | ViewFrame | LeftFrame | Status | Problem | Goodbye
+
+_encode = msgspec.msgpack.Encoder().encode
+_from_client = msgspec.msgpack.Decoder(FromClient)
+_from_daemon = msgspec.msgpack.Decoder(FromDaemon)
+
+
+def encode_control(value: FromClient | FromDaemon) -> bytes:
+    """`value` as a whole frame."""
+    body = _encode(value)
+    return HEAD.pack(HEAD_BYTES + len(body), FrameKind.CONTROL) + body
+
+
+def decode_from_client(frame: bytes | bytearray | memoryview) -> FromClient:
+    """The control value in a whole frame that a client sent."""
+    try:
+        return _from_client.decode(frame[HEAD_BYTES:])
+    except msgspec.MsgspecError as error:
+        raise BadFrame(f"control frame: {error}") from None
+
+
+def decode_from_daemon(frame: bytes | bytearray | memoryview) -> FromDaemon:
+    """The control value in a whole frame that a daemon sent."""
+    try:
+        return _from_daemon.decode(frame[HEAD_BYTES:])
+    except msgspec.MsgspecError as error:
+        raise BadFrame(f"control frame: {error}") from None
+
+
+def split(buffer: memoryview) -> tuple[list[tuple[int, memoryview]], int, int]:
+    """Whole frames at the start of `buffer`.
+
+    Returns the frames as (kind, view of the whole frame), how many bytes they take, and how many bytes the
+    next, unfinished frame needs in all (0 if not even its length has come). BadFrame for a length or kind
+    that cannot be: after that nothing on this connection can be trusted.
+    """
+    frames: list[tuple[int, memoryview]] = []
+    at = 0
+    end = len(buffer)
+    while end - at >= HEAD_BYTES:
+        length, kind = HEAD.unpack_from(buffer, at)
+        if kind == FRAME_KIND_BUNDLE:
+            if not HEAD_BYTES <= length <= limits.FRAME_MAX_BYTES:
+                raise BadFrame("frame: bundle with an impossible length")
+        elif kind == FrameKind.CONTROL:
+            if not HEAD_BYTES <= length <= limits.CONTROL_FRAME_MAX_BYTES:
+                raise BadFrame("frame: control with an impossible length")
+        else:
+            raise BadFrame("frame: unknown kind")
+        if at + length > end:
+            return frames, at, length
+        frames.append((kind, buffer[at : at + length]))
+        at += length
+    return frames, at, 0

@@ -1,0 +1,406 @@
+"""What daemons send one another: packets, each one datagram.
+
+    offset size  field
+     0     1    magic          0xA7
+     1     1    version        1
+     2     1    kind           see PacketKind
+     3     1    seal           0: plain. Otherwise a key number: the body is encrypted and the packet ends
+                               in a tag of 16 bytes. Every size below leaves room for that tag.
+     4     4    digest         of the configuration: strangers and other clusters are refused
+     8     2    sender         daemon number
+    10     2    receiver       daemon number
+    12     4    incarnation    of the sender's process
+    16     8    number         DATA: place on this link, from 1. Others: 0
+    24          body
+
+HELLO body: incarnation of the receiver as the sender knows it (4), sender's clock (8), the last clock value
+that the receiver sent (8). ACK body: aru (8), highest number sent (8), how long ago the newest packet came,
+in microseconds (4). NACK body: aru (8), count (2), count x (first number (8), how many (4)).
+
+DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
+
+    FRAGMENT  offset (4), source site (2), zero (2), bundle bytes in all (4), bundle number (8),
+              destinations (8), bytes
+    UPDATE    source site (2), flags (2), number (8), lts (8), aru (8)
+    SKIP      source site (2), zero (2), first number (8), last number (8), lts (8), aru (8)
+
+A train is what the kernel sends or receives in one call: packets of equal size back to back, only the last
+may be shorter. A train whose packets carry consecutive numbers and one bundle's consecutive bytes is parsed
+as a whole, so that its cost does not grow with a Python loop per packet.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from itertools import repeat
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import BadPacket
+
+MAGIC = 0xA7
+VERSION = 1
+SEAL_TAG_BYTES = 16
+
+_PREFIX = Layout("!BBBBIHHI")
+_NUMBER = Layout("!Q")
+_HEAD = Layout("!BBBBIHHIQ")
+HEAD_BYTES = _HEAD.size
+_ITEM = Layout("!BBH")
+ITEM_BYTES = _ITEM.size
+_FRAGMENT = Layout("!IHHIQQ")
+FRAGMENT_BYTES = _FRAGMENT.size
+_UPDATE = Layout("!HHQQQ")
+_SKIP = Layout("!HHQQQQ")
+_HELLO = Layout("!IQQ")
+_ACK = Layout("!QQI")
+_NACK = Layout("!QH")
+_RANGE = Layout("!QI")
+# A fragment packet's start, cut so that what differs between packets of a train stands alone.
+_TRAIN_PARTS = "!16sQ4sI24s"
+_TRAIN_PACK = Layout(_TRAIN_PARTS).pack
+FRAGMENT_PACKET_BYTES = HEAD_BYTES + ITEM_BYTES + FRAGMENT_BYTES
+_FRAGMENT_REST = Layout("!HHIQQ")
+assert HEAD_BYTES == 24 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 56
+
+UPDATE_HOLD = 1
+
+
+class PacketKind(IntEnum):
+    HELLO = 1
+    DATA = 2
+    UNRELIABLE = 3
+    ACK = 4
+    NACK = 5
+
+
+class ItemType(IntEnum):
+    FRAGMENT = 1
+    UPDATE = 2
+    SKIP = 3
+
+
+class Head(Struct, frozen=True):
+    """Where a packet comes from and where it goes."""
+
+    kind: int
+    digest: int
+    sender: int
+    receiver: int
+    incarnation: int
+    number: int
+
+
+class Fragment(Struct, frozen=True):
+    """Consecutive bytes of one bundle: a piece, or the whole of it."""
+
+    source: int
+    number: int
+    destinations: int
+    total: int
+    offset: int
+    body: bytes | memoryview
+
+
+class Update(Struct, frozen=True):
+    """A site's word on where it stands: all its bundles up to `number` are out, its next one is later than
+    `lts`, it has everything up to `aru`; `hold` asks senders to wait for its clients."""
+
+    source: int
+    hold: bool
+    number: int
+    lts: int
+    aru: int
+
+
+class Skip(Struct, frozen=True):
+    """Bundles `first` to `last` of a source have no receiver below this link; `last` was born with `lts`."""
+
+    source: int
+    first: int
+    last: int
+    lts: int
+    aru: int
+
+
+Item = Fragment | Update | Skip
+
+
+class Data(Struct, frozen=True):
+    """`count` data packets with consecutive link numbers, and what they carry."""
+
+    head: Head
+    count: int
+    items: list[Item]
+    size_bytes: int
+
+
+class Hello(Struct, frozen=True):
+    head: Head
+    known_incarnation: int
+    clock_us: int
+    echo_us: int
+
+
+class Ack(Struct, frozen=True):
+    head: Head
+    aru: int
+    highest_sent: int
+    delay_us: int
+
+
+class Nack(Struct, frozen=True):
+    head: Head
+    aru: int
+    ranges: list[tuple[int, int]]
+    """(first number, how many)"""
+
+
+Packet = Hello | Data | Ack | Nack
+
+
+# Writing --------------------------------------------------------------------------------------------------
+
+
+def capacity(packet_bytes: int) -> int:
+    """Bytes of items that a data packet of `packet_bytes` holds, the seal's tag set aside."""
+    return packet_bytes - HEAD_BYTES - SEAL_TAG_BYTES
+
+
+def prefix(kind: PacketKind, *, digest: int, sender: int, receiver: int, incarnation: int) -> bytes:
+    """The part of the head that a link writes once and for all."""
+    return _PREFIX.pack(MAGIC, VERSION, kind, 0, digest, sender, receiver, incarnation)
+
+
+def head(prefix: bytes, number: int = 0) -> bytes:
+    return prefix + _NUMBER.pack(number)
+
+
+def fragment_train(
+    prefix: bytes, first_number: int, fragment: Fragment, start: int, step: int, count: int
+) -> list[bytes | memoryview]:
+    """`count` packets, each with the next `step` bytes of `fragment` from `start` on, as buffers in order."""
+    rest = _FRAGMENT_REST.pack(
+        fragment.source, 0, fragment.total, fragment.number, fragment.destinations
+    )
+    item = _ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)
+    begin = fragment.offset + start
+    body = memoryview(fragment.body)
+    buffers: list[bytes | memoryview] = [b""] * (2 * count)
+    buffers[0::2] = map(
+        _TRAIN_PACK,
+        repeat(prefix),
+        range(first_number, first_number + count),
+        repeat(item),
+        range(begin, begin + step * count, step),
+        repeat(rest),
+    )
+    buffers[1::2] = [body[at : at + step] for at in range(start, start + step * count, step)]
+    return buffers
+
+
+def fragment_item(fragment: Fragment, start: int, end: int) -> list[bytes | memoryview]:
+    """Bytes `start` to `end` of `fragment` as one item."""
+    return [
+        _ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + end - start)
+        + _FRAGMENT.pack(
+            fragment.offset + start, fragment.source, 0, fragment.total, fragment.number, fragment.destinations
+        ),
+        memoryview(fragment.body)[start:end],
+    ]
+
+
+def update_item(update: Update) -> bytes:
+    return _ITEM.pack(ItemType.UPDATE, 0, _UPDATE.size) + _UPDATE.pack(
+        update.source, UPDATE_HOLD if update.hold else 0, update.number, update.lts, update.aru
+    )
+
+
+def skip_item(skip: Skip) -> bytes:
+    return _ITEM.pack(ItemType.SKIP, 0, _SKIP.size) + _SKIP.pack(
+        skip.source, 0, skip.first, skip.last, skip.lts, skip.aru
+    )
+
+
+UPDATE_ITEM_BYTES = ITEM_BYTES + _UPDATE.size
+SKIP_ITEM_BYTES = ITEM_BYTES + _SKIP.size
+FRAGMENT_ITEM_BYTES = ITEM_BYTES + FRAGMENT_BYTES
+
+
+def hello(prefix: bytes, known_incarnation: int, clock_us: int, echo_us: int) -> bytes:
+    return head(prefix) + _HELLO.pack(known_incarnation, clock_us, echo_us)
+
+
+def ack(prefix: bytes, aru: int, highest_sent: int, delay_us: int) -> bytes:
+    return head(prefix) + _ACK.pack(aru, highest_sent, delay_us)
+
+
+def nack(prefix: bytes, aru: int, ranges: list[tuple[int, int]]) -> bytes:
+    return (
+        head(prefix)
+        + _NACK.pack(aru, len(ranges))
+        + b"".join(_RANGE.pack(first, count) for first, count in ranges)
+    )
+
+
+# Reading --------------------------------------------------------------------------------------------------
+
+_train_layouts: dict[int, Layout] = {}
+
+
+def parse_train(data: memoryview, segment_bytes: int) -> Iterator[Packet | BadPacket]:
+    """Every packet of a datagram (`segment_bytes` >= its size) or of a train, in order.
+
+    What cannot be read is yielded as a BadPacket in its place: the packets beside it still count.
+    """
+    size = len(data)
+    if not 0 < segment_bytes <= limits.TRAIN_MAX_BYTES + limits.PACKET_MAX_BYTES:
+        yield BadPacket("train: impossible packet size")
+        return
+    whole = size // segment_bytes
+    at = 0
+    if whole > 1 and segment_bytes > FRAGMENT_PACKET_BYTES:
+        merged = _parse_fragment_train(data[: whole * segment_bytes], segment_bytes, whole)
+        if merged is not None:
+            yield merged
+            at = whole * segment_bytes
+    while at < size:
+        end = min(at + segment_bytes, size)
+        try:
+            yield parse(data[at:end])
+        except BadPacket as error:
+            yield error
+        at = end
+
+
+def parse(data: memoryview) -> Packet:
+    """The packet in one datagram; BadPacket with a reason otherwise."""
+    if len(data) < HEAD_BYTES:
+        raise BadPacket("packet: too short")
+    magic, version, kind, seal, digest, sender, receiver, incarnation, number = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise BadPacket("packet: not ours")
+    if version != VERSION:
+        raise BadPacket("packet: unknown version")
+    if seal != 0:
+        raise BadPacket("packet: sealed")
+    packet_head = Head(kind, digest, sender, receiver, incarnation, number)
+    if kind in (PacketKind.DATA, PacketKind.UNRELIABLE):
+        return Data(packet_head, 1, _parse_items(data), len(data))
+    body = data[HEAD_BYTES:]
+    if kind == PacketKind.ACK and len(body) == _ACK.size:
+        return Ack(packet_head, *_ACK.unpack(body))
+    if kind == PacketKind.HELLO and len(body) == _HELLO.size:
+        return Hello(packet_head, *_HELLO.unpack(body))
+    if kind == PacketKind.NACK and len(body) >= _NACK.size:
+        return _parse_nack(packet_head, body)
+    raise BadPacket("packet: unknown kind or wrong size")
+
+
+def _parse_nack(packet_head: Head, body: memoryview) -> Nack:
+    aru, count = _NACK.unpack_from(body)
+    if count > limits.NACK_RANGES_MAX or len(body) != _NACK.size + count * _RANGE.size:
+        raise BadPacket("nack: wrong size")
+    return Nack(packet_head, aru, list(_RANGE.iter_unpack(body[_NACK.size :])))
+
+
+def _parse_items(data: memoryview) -> list[Item]:
+    items: list[Item] = []
+    at = HEAD_BYTES
+    end = len(data)
+    while at < end:
+        if at + ITEM_BYTES > end:
+            raise BadPacket("item: cut short")
+        kind, _flags, length = _ITEM.unpack_from(data, at)
+        at += ITEM_BYTES
+        if at + length > end:
+            raise BadPacket("item: longer than its packet")
+        if kind == ItemType.FRAGMENT:
+            items.append(_parse_fragment(data, at, length))
+        elif kind == ItemType.UPDATE and length == _UPDATE.size:
+            source, flags, number, lts, aru = _UPDATE.unpack_from(data, at)
+            items.append(Update(source, bool(flags & UPDATE_HOLD), number, lts, aru))
+        elif kind == ItemType.SKIP and length == _SKIP.size:
+            source, _zero, first, last, lts, aru = _SKIP.unpack_from(data, at)
+            if not 0 < first <= last:
+                raise BadPacket("skip: empty range")
+            items.append(Skip(source, first, last, lts, aru))
+        else:
+            raise BadPacket("item: unknown type or wrong size")
+        at += length
+    return items
+
+
+def _parse_fragment(data: memoryview, at: int, length: int) -> Fragment:
+    size = length - FRAGMENT_BYTES
+    if size <= 0:
+        raise BadPacket("fragment: empty")
+    offset, source, _zero, total, number, destinations = _FRAGMENT.unpack_from(data, at)
+    if total > limits.FRAME_MAX_BYTES or offset + size > total:
+        raise BadPacket("fragment: outside its bundle")
+    if number == 0:
+        raise BadPacket("fragment: no number")
+    body = bytes(data[at + FRAGMENT_BYTES : at + length])
+    return Fragment(source, number, destinations, total, offset, body)
+
+
+def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> Data | None:
+    """The whole train as one Data if its packets continue one another exactly; None to parse one by one."""
+    layout = _train_layouts.get(segment_bytes)
+    if layout is None:
+        if len(_train_layouts) >= 256:
+            _train_layouts.clear()
+        layout = Layout(f"{_TRAIN_PARTS}{segment_bytes - FRAGMENT_PACKET_BYTES}x")
+        _train_layouts[segment_bytes] = layout
+    prefixes, numbers, items, offsets, rests = zip(*layout.iter_unpack(data), strict=True)
+    step = segment_bytes - FRAGMENT_PACKET_BYTES
+    if (
+        prefixes.count(prefixes[0]) != count
+        or rests.count(rests[0]) != count
+        or items.count(_ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)) != count
+        or numbers != tuple(range(numbers[0], numbers[0] + count))
+        or offsets != tuple(range(offsets[0], offsets[0] + step * count, step))
+    ):
+        return None
+    magic, version, kind, seal, digest, sender, receiver, incarnation = _PREFIX.unpack(prefixes[0])
+    source, _zero, total, number, destinations = _FRAGMENT_REST.unpack(rests[0])
+    well_formed = (
+        (magic, version, seal) == (MAGIC, VERSION, 0)
+        and kind in (PacketKind.DATA, PacketKind.UNRELIABLE)
+        and total <= limits.FRAME_MAX_BYTES
+        and offsets[0] + step * count <= total
+        and number > 0
+    )
+    if not well_formed:
+        return None
+    body = b"".join(
+        [data[at : at + step] for at in range(FRAGMENT_PACKET_BYTES, len(data), segment_bytes)]
+    )
+    packet_head = Head(kind, digest, sender, receiver, incarnation, numbers[0])
+    fragment = Fragment(source, number, destinations, total, offsets[0], body)
+    return Data(packet_head, count, [fragment], len(data))
+
+
+def split(data: Data) -> list[Data]:
+    """The packets that `data` stands for, one by one: the inverse of reading a train as a whole."""
+    if data.count == 1:
+        return [data]
+    (fragment,) = data.items
+    assert isinstance(fragment, Fragment)
+    step = len(fragment.body) // data.count
+    first = data.head
+    return [
+        Data(
+            Head(first.kind, first.digest, first.sender, first.receiver, first.incarnation, first.number + index),
+            1,
+            [
+                Fragment(
+                    fragment.source, fragment.number, fragment.destinations, fragment.total,
+                    fragment.offset + index * step, fragment.body[index * step : (index + 1) * step],
+                )
+            ],
+            data.size_bytes // data.count,
+        )
+        for index in range(data.count)
+    ]  # fmt: skip
