@@ -29,7 +29,7 @@ big-endian. A daemon reads the header and the names; payloads are touched by the
 
 from collections.abc import Sequence
 from enum import IntFlag
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from struct import Struct as Layout
 from struct import unpack_from
 
@@ -50,6 +50,7 @@ assert HEADER_BYTES == 80
 
 _SERVICES = {int(service): service for service in Service}
 _NAMES_CACHE_MAX = 4_096
+_NAMES_MAX_BYTES = (1 + limits.GROUPS_PER_MESSAGE_MAX) * (1 + limits.GROUP_NAME_MAX_BYTES)
 
 
 class Flag(IntFlag):
@@ -156,6 +157,8 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
         raise BadFrame("bundle: wrong length or kind")
     if service not in _SERVICES:
         raise BadFrame("bundle: unknown service")
+    if names_bytes > _NAMES_MAX_BYTES:
+        raise BadFrame("bundle: too many names")
     table = HEADER_BYTES + names_bytes
     if table + 4 * message_count > length:
         raise BadFrame("bundle: longer than its frame")
@@ -168,6 +171,18 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
         length, _SERVICES[service], flags, names, message_count, tag,
         daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us,
     )  # fmt: skip
+
+
+_LINES = Layout("!QQ")
+_LINES_OFFSET = 48
+
+
+def peek_lines(start: bytes | bytearray | memoryview) -> tuple[int, int]:
+    """The lts and aru of a bundle of which only the start is at hand."""
+    if len(start) < HEADER_BYTES:
+        raise BadFrame("bundle: shorter than its header")
+    lts, aru = _LINES.unpack_from(start, _LINES_OFFSET)
+    return lts, aru
 
 
 def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
@@ -204,8 +219,9 @@ def stamp(
 ) -> None:
     """Write what the sending daemon knows into the bundle."""
     _STAMP.pack_into(
-        bundle, _STAMP_OFFSET, daemon, session, incarnation, sequence, number, previous, lts, aru, destinations
-    )
+        bundle, _STAMP_OFFSET,
+        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations,
+    )  # fmt: skip
 
 
 def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
@@ -220,7 +236,7 @@ def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
     if count == 1:
         return [bytes(bundle[start:])]
     data = bytes(bundle)
-    return [data[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+    return [data[begin:end] for begin, end in pairwise(ends)]
 
 
 def decode(bundle: bytes | memoryview) -> list[Message]:

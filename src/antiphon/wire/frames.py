@@ -26,6 +26,8 @@ HEAD_BYTES = HEAD.size
 
 
 class FrameKind(IntEnum):
+    """The fifth byte of every frame."""
+
     BUNDLE = FRAME_KIND_BUNDLE
     CONTROL = 2
 
@@ -42,10 +44,14 @@ class Connect(Struct, frozen=True, tag="connect"):
 
 
 class Join(Struct, frozen=True, tag="join"):
+    """The session wants to be a member of `group`."""
+
     group: str
 
 
 class Leave(Struct, frozen=True, tag="leave"):
+    """The session no longer wants to be a member of `group`; answered by Left."""
+
     group: str
 
 
@@ -58,6 +64,8 @@ class AskStatus(Struct, frozen=True, tag="ask-status"):
 
 
 class Welcome(Struct, frozen=True, tag="welcome"):
+    """The daemon takes the session: what it is called from now on, and by whom."""
+
     version: int
     session: int
     name: str
@@ -75,10 +83,14 @@ class Refuse(Struct, frozen=True, tag="refuse"):
 
 
 class ViewFrame(Struct, frozen=True, tag="view"):
+    """A view, at its place among the bundles."""
+
     view: View
 
 
 class LeftFrame(Struct, frozen=True, tag="left"):
+    """The end of a membership, at its place among the bundles."""
+
     left: Left
 
 
@@ -106,8 +118,12 @@ FromClient = Connect | Join | Leave | Disconnect | AskStatus
 FromDaemon = Welcome | Refuse | ViewFrame | LeftFrame | Status | Problem | Goodbye
 
 _encode = msgspec.msgpack.Encoder().encode
-_from_client = msgspec.msgpack.Decoder(FromClient)
-_from_daemon = msgspec.msgpack.Decoder(FromDaemon)
+_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
+_from_daemon: msgspec.msgpack.Decoder[FromDaemon] = msgspec.msgpack.Decoder(FromDaemon)
+
+_NOT_A_VALUE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What the decoder says to bytes that are no value: also to text that is not UTF-8 and to endless nesting."""
+_REASON_MAX_CHARACTERS = 200
 
 
 def encode_control(value: FromClient | FromDaemon) -> bytes:
@@ -120,16 +136,21 @@ def decode_from_client(frame: bytes | bytearray | memoryview) -> FromClient:
     """The control value in a whole frame that a client sent."""
     try:
         return _from_client.decode(frame[HEAD_BYTES:])
-    except msgspec.MsgspecError as error:
-        raise BadFrame(f"control frame: {error}") from None
+    except _NOT_A_VALUE as error:
+        raise _bad_control(error) from None
 
 
 def decode_from_daemon(frame: bytes | bytearray | memoryview) -> FromDaemon:
     """The control value in a whole frame that a daemon sent."""
     try:
         return _from_daemon.decode(frame[HEAD_BYTES:])
-    except msgspec.MsgspecError as error:
-        raise BadFrame(f"control frame: {error}") from None
+    except _NOT_A_VALUE as error:
+        raise _bad_control(error) from None
+
+
+def _bad_control(error: Exception) -> BadFrame:
+    """Cut short, because the decoder may quote what was sent."""
+    return BadFrame(f"control frame: {error}"[:_REASON_MAX_CHARACTERS])
 
 
 def split(buffer: memoryview) -> tuple[list[tuple[int, memoryview]], int, int]:

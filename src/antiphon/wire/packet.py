@@ -10,7 +10,7 @@
      8     2    sender         daemon number
     10     2    receiver       daemon number
     12     4    incarnation    of the sender's process
-    16     8    number         DATA: place on this link, from 1. Others: 0
+    16     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
     24          body
 
 HELLO body: incarnation of the receiver as the sender knows it (4), sender's clock (8), the last clock value
@@ -68,6 +68,8 @@ UPDATE_HOLD = 1
 
 
 class PacketKind(IntEnum):
+    """What a packet is for."""
+
     HELLO = 1
     DATA = 2
     UNRELIABLE = 3
@@ -76,6 +78,8 @@ class PacketKind(IntEnum):
 
 
 class ItemType(IntEnum):
+    """What stands in the body of a data packet."""
+
     FRAGMENT = 1
     UPDATE = 2
     SKIP = 3
@@ -100,7 +104,7 @@ class Fragment(Struct, frozen=True):
     destinations: int
     total: int
     offset: int
-    body: bytes | memoryview
+    body: bytes | bytearray | memoryview
 
 
 class Update(Struct, frozen=True):
@@ -137,6 +141,8 @@ class Data(Struct, frozen=True):
 
 
 class Hello(Struct, frozen=True):
+    """Which incarnations the two ends know of each other, and a clock value to measure the round trip."""
+
     head: Head
     known_incarnation: int
     clock_us: int
@@ -144,6 +150,8 @@ class Hello(Struct, frozen=True):
 
 
 class Ack(Struct, frozen=True):
+    """Everything up to `aru` came; `highest_sent` lets the other side notice what it never got."""
+
     head: Head
     aru: int
     highest_sent: int
@@ -151,6 +159,8 @@ class Ack(Struct, frozen=True):
 
 
 class Nack(Struct, frozen=True):
+    """Everything up to `aru` came; the ranges did not, and are asked for again."""
+
     head: Head
     aru: int
     ranges: list[tuple[int, int]]
@@ -174,6 +184,7 @@ def prefix(kind: PacketKind, *, digest: int, sender: int, receiver: int, incarna
 
 
 def head(prefix: bytes, number: int = 0) -> bytes:
+    """The whole head of one packet."""
     return prefix + _NUMBER.pack(number)
 
 
@@ -181,9 +192,7 @@ def fragment_train(
     prefix: bytes, first_number: int, fragment: Fragment, start: int, step: int, count: int
 ) -> list[bytes | memoryview]:
     """`count` packets, each with the next `step` bytes of `fragment` from `start` on, as buffers in order."""
-    rest = _FRAGMENT_REST.pack(
-        fragment.source, 0, fragment.total, fragment.number, fragment.destinations
-    )
+    rest = _FRAGMENT_REST.pack(fragment.source, 0, fragment.total, fragment.number, fragment.destinations)
     item = _ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)
     begin = fragment.offset + start
     body = memoryview(fragment.body)
@@ -205,19 +214,22 @@ def fragment_item(fragment: Fragment, start: int, end: int) -> list[bytes | memo
     return [
         _ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + end - start)
         + _FRAGMENT.pack(
-            fragment.offset + start, fragment.source, 0, fragment.total, fragment.number, fragment.destinations
+            fragment.offset + start, fragment.source, 0,
+            fragment.total, fragment.number, fragment.destinations,
         ),
         memoryview(fragment.body)[start:end],
-    ]
+    ]  # fmt: skip
 
 
 def update_item(update: Update) -> bytes:
+    """`update` as one item."""
     return _ITEM.pack(ItemType.UPDATE, 0, _UPDATE.size) + _UPDATE.pack(
         update.source, UPDATE_HOLD if update.hold else 0, update.number, update.lts, update.aru
     )
 
 
 def skip_item(skip: Skip) -> bytes:
+    """`skip` as one item."""
     return _ITEM.pack(ItemType.SKIP, 0, _SKIP.size) + _SKIP.pack(
         skip.source, 0, skip.first, skip.last, skip.lts, skip.aru
     )
@@ -229,14 +241,17 @@ FRAGMENT_ITEM_BYTES = ITEM_BYTES + FRAGMENT_BYTES
 
 
 def hello(prefix: bytes, known_incarnation: int, clock_us: int, echo_us: int) -> bytes:
+    """A whole HELLO packet."""
     return head(prefix) + _HELLO.pack(known_incarnation, clock_us, echo_us)
 
 
-def ack(prefix: bytes, aru: int, highest_sent: int, delay_us: int) -> bytes:
-    return head(prefix) + _ACK.pack(aru, highest_sent, delay_us)
+def ack(prefix: bytes, aru: int, highest_sent: int, delay_us: int, question: bool = False) -> bytes:
+    """A whole ACK packet; a `question` asks the receiver to answer with one of its own."""
+    return head(prefix, 1 if question else 0) + _ACK.pack(aru, highest_sent, delay_us)
 
 
 def nack(prefix: bytes, aru: int, ranges: list[tuple[int, int]]) -> bytes:
+    """A whole NACK packet; the caller keeps to limits.NACK_RANGES_MAX ranges."""
     return (
         head(prefix)
         + _NACK.pack(aru, len(ranges))
@@ -258,9 +273,12 @@ def parse_train(data: memoryview, segment_bytes: int) -> Iterator[Packet | BadPa
     if not 0 < segment_bytes <= limits.TRAIN_MAX_BYTES + limits.PACKET_MAX_BYTES:
         yield BadPacket("train: impossible packet size")
         return
+    if size == 0:
+        yield BadPacket("packet: too short")
+        return
     whole = size // segment_bytes
     at = 0
-    if whole > 1 and segment_bytes > FRAGMENT_PACKET_BYTES:
+    if whole > 1 and FRAGMENT_PACKET_BYTES < segment_bytes <= limits.PACKET_MAX_BYTES:
         merged = _parse_fragment_train(data[: whole * segment_bytes], segment_bytes, whole)
         if merged is not None:
             yield merged
@@ -374,9 +392,7 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
     )
     if not well_formed:
         return None
-    body = b"".join(
-        [data[at : at + step] for at in range(FRAGMENT_PACKET_BYTES, len(data), segment_bytes)]
-    )
+    body = b"".join([data[at : at + step] for at in range(FRAGMENT_PACKET_BYTES, len(data), segment_bytes)])
     packet_head = Head(kind, digest, sender, receiver, incarnation, numbers[0])
     fragment = Fragment(source, number, destinations, total, offsets[0], body)
     return Data(packet_head, count, [fragment], len(data))
@@ -392,7 +408,10 @@ def split(data: Data) -> list[Data]:
     first = data.head
     return [
         Data(
-            Head(first.kind, first.digest, first.sender, first.receiver, first.incarnation, first.number + index),
+            Head(
+                first.kind, first.digest, first.sender, first.receiver, first.incarnation,
+                first.number + index,
+            ),
             1,
             [
                 Fragment(

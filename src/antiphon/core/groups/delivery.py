@@ -1,0 +1,104 @@
+"""To whom a bundle goes here: local members of its groups, each once.
+
+Costs are per bundle: the receivers of a set of groups are worked out once and kept until a local
+membership changes.
+"""
+
+from antiphon.core.groups.events import GroupEvent
+from antiphon.core.groups.membership import Change, Member, Membership
+from antiphon.core.groups.sessions import Sessions
+from antiphon.types import Left, View
+from antiphon.wire import frames
+from antiphon.wire.bundle import Flag, Header, parse_names
+
+_CACHE_MAX = 4_096
+
+Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview]]
+
+
+class Delivery:
+    """Turns delivered bundles into frames for the sessions of this daemon."""
+
+    def __init__(self, me: int, sessions: Sessions, output: Frames) -> None:
+        self.membership = Membership()
+        self._me = me
+        self._sessions = sessions
+        self._output = output
+        self._receivers: dict[bytes, tuple[int, ...]] = {}
+
+    def changed(self) -> None:
+        """A session of this daemon came, went, joined or left."""
+        self._receivers.clear()
+
+    def has_settled_member(self, group: str) -> bool:
+        """Whether a session here is a member of `group` and has not asked to leave it."""
+        return any(session.groups.get(group, False) for session in self._sessions)
+
+    def message(self, source: int, header: Header, bundle: bytes | bytearray | memoryview) -> None:
+        """A bundle of messages is delivered."""
+        receivers = self._receivers.get(header.names)
+        if receivers is None:
+            if len(self._receivers) >= _CACHE_MAX:
+                self._receivers.clear()
+            receivers = self._receivers[header.names] = self._find_receivers(parse_names(header.names)[1:])
+        if header.flags & Flag.SELF_DISCARD and source == self._me:
+            receivers = tuple(number for number in receivers if number != header.session)
+        if receivers:
+            self._output.append((receivers, bundle))
+
+    def _find_receivers(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        found: dict[int, None] = {}
+        for name in names:
+            if name[0] == "#":
+                found.update(
+                    (session.number, None) for session in self._sessions if session.private_name == name
+                )
+                continue
+            group = self.membership.groups.get(name)
+            if group is not None:
+                found.update((session, None) for daemon, session in group.members if daemon == self._me)
+        return tuple(number for number in found if self._is_listening(number))
+
+    def _is_listening(self, number: int) -> bool:
+        session = self._sessions.get(number)
+        return session is not None and not session.is_leaving
+
+    def event(self, source: int, header: Header, event: GroupEvent) -> None:
+        """A join, leave or disconnect takes effect."""
+        member = (source, header.session)
+        name = parse_names(header.names)[0]
+        changes = self.membership.apply(member, name, event, header.lts)
+        if source == self._me:
+            self.changed()
+            session = self._sessions.get(header.session)
+            if session is not None and event.kind == "join" and event.group in session.groups:
+                session.groups[event.group] = True
+            elif session is not None and event.kind == "disconnect":
+                self._sessions.remove(session)
+        for change in changes:
+            self._tell(change, member)
+
+    def _tell(self, change: Change, cause: Member) -> None:
+        """Views go to every local member that wants them; a newcomer has no previous view."""
+        view = change.view
+        others = [
+            number for daemon, number in change.members if daemon == self._me and (daemon, number) != cause
+        ]
+        self._send_view(others, view)
+        if cause[0] != self._me:
+            return
+        if cause in change.members:
+            first = View(view.group, view.id, view.members, (), view.cause, view.changed)
+            self._send_view([cause[1]], first)
+        elif change.gone == cause and self._wants_views(cause[1]):
+            frame = frames.encode_control(frames.LeftFrame(Left(view.group, view.id)))
+            self._output.append(((cause[1],), frame))
+
+    def _send_view(self, numbers: list[int], view: View) -> None:
+        receivers = tuple(number for number in numbers if self._wants_views(number))
+        if receivers:
+            self._output.append((receivers, frames.encode_control(frames.ViewFrame(view))))
+
+    def _wants_views(self, number: int) -> bool:
+        session = self._sessions.get(number)
+        return session is not None and session.views and not session.is_leaving

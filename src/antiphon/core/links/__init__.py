@@ -1,0 +1,1 @@
+"""Links: reliable paths between two daemons."""

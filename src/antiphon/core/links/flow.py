@@ -1,0 +1,100 @@
+"""How fast a link may send: fair to the TCP flows beside it.
+
+Follows: Van Jacobson's rules as RMP (section 5) and the Hop protocol (thesis 4.3) use them: round-trip time
+with variance, slow start, additive increase, one multiplicative decrease per window of data, timer back-off;
+plus the paper's maximum window and a leaky bucket with a burst limit for a configured top rate.
+Deviations: the window never falls below four packets, because nacks, not duplicate acks, report a loss and a
+smaller window would leave most losses to the timer.
+"""
+
+WINDOW_MIN_PACKETS = 4.0
+WINDOW_START_PACKETS = 16.0
+TIMEOUT_MIN_US = 20_000
+TIMEOUT_MAX_US = 2_000_000
+RTT_UNKNOWN_US = 100_000
+BURST_PACKETS = 128
+
+
+class Regulator:
+    """Congestion window, round-trip time and rate of the sending side of one link."""
+
+    def __init__(
+        self, window_max_packets: int, rate_bytes_per_s: int, packet_bytes: int, now_us: int
+    ) -> None:
+        self.window_max_packets = float(window_max_packets)
+        self.window_packets = min(WINDOW_START_PACKETS, self.window_max_packets)
+        self.threshold_packets = self.window_max_packets
+        self.rtt_us = RTT_UNKNOWN_US
+        self.rtt_variance_us = RTT_UNKNOWN_US // 2
+        self.backoff = 1
+        self.losses = 0
+        self._measured = False
+        self._recovery_number = 0
+        self._rate_bytes_per_s = rate_bytes_per_s
+        self._burst_bytes = float(BURST_PACKETS * packet_bytes)
+        self._tokens_bytes = self._burst_bytes
+        self._filled_us = now_us
+
+    def measured(self, sample_us: int) -> None:
+        """A round trip took `sample_us`."""
+        sample_us = max(1, sample_us)
+        if not self._measured:
+            self._measured = True
+            self.rtt_us = sample_us
+            self.rtt_variance_us = sample_us // 2
+            return
+        error = sample_us - self.rtt_us
+        self.rtt_us = max(1, self.rtt_us + error // 8)
+        self.rtt_variance_us += (abs(error) - self.rtt_variance_us) // 4
+
+    @property
+    def timeout_us(self) -> int:
+        """How long to wait for an ack before asking: RTT + 4 variances, doubled for each vain wait."""
+        base = max(TIMEOUT_MIN_US, self.rtt_us + 4 * self.rtt_variance_us)
+        return min(TIMEOUT_MAX_US, base * self.backoff)
+
+    def acked(self, packets: int) -> None:
+        """`packets` more have arrived: slow start up to the threshold, then one packet per round trip."""
+        self.backoff = 1
+        if self.window_packets < self.threshold_packets:
+            self.window_packets += packets
+        else:
+            self.window_packets += packets / self.window_packets
+        if self.window_packets > self.window_max_packets:
+            self.window_packets = self.window_max_packets
+
+    def lost(self, number: int, highest_sent: int) -> None:
+        """Packet `number` was lost: halve, once for all losses of one window of data."""
+        if number <= self._recovery_number:
+            return
+        self.losses += 1
+        self._recovery_number = highest_sent
+        self.threshold_packets = max(WINDOW_MIN_PACKETS, self.window_packets / 2)
+        self.window_packets = self.threshold_packets
+
+    def timed_out(self, highest_sent: int) -> None:
+        """No ack came in time: start again slowly, wait longer next time."""
+        self._recovery_number = highest_sent
+        self.threshold_packets = max(WINDOW_MIN_PACKETS, self.window_packets / 2)
+        self.window_packets = WINDOW_MIN_PACKETS
+        self.backoff = min(64, self.backoff * 2)
+
+    # The leaky bucket ---------------------------------------------------------------------------------
+
+    def may_send_bytes(self, now_us: int) -> float:
+        """Bytes that the configured rate allows now; without one, any number."""
+        if not self._rate_bytes_per_s:
+            return float("inf")
+        gained = (now_us - self._filled_us) * self._rate_bytes_per_s / 1e6
+        self._tokens_bytes = min(self._burst_bytes, self._tokens_bytes + gained)
+        self._filled_us = now_us
+        return self._tokens_bytes
+
+    def sent(self, size_bytes: int) -> None:
+        if self._rate_bytes_per_s:
+            self._tokens_bytes -= size_bytes
+
+    def refill_us(self, size_bytes: int) -> int:
+        """How long until the bucket holds `size_bytes`; only with a configured rate."""
+        lacking = size_bytes - self._tokens_bytes
+        return max(1, int(lacking * 1e6 / self._rate_bytes_per_s) + 1)

@@ -1,0 +1,395 @@
+"""Hop: a reliable link between two daemons that never holds a packet back for an earlier one.
+
+Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2).
+Deviations:
+- nacks carry ranges; the nack delay follows the reordering seen; nacks carry the aru, too
+- an ack may ask for an answer (`number` 1), so that a lost ack costs one exchange, not a retransmission
+- a handshake (HELLO) tells each side the other's incarnation before data flows, measures the round trip, and
+  repeats slowly as a sign of life
+- figure 4.2 line 18 compares H_ARU with Next_Packet, which are never equal; what is meant is "nothing is
+  missing", and that is what `Reception` asks
+- a failed link is reported and tries on with fresh counts: whoever owns the link decides what failure means
+Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the simulator.
+"""
+
+from collections import deque
+from enum import Enum
+
+from antiphon import limits
+from antiphon.core.effects import Datagram
+from antiphon.core.links.flow import Regulator
+from antiphon.core.links.packing import Packer, Train
+from antiphon.core.links.receiving import Reception
+from antiphon.wire import packet
+from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, Packet, PacketKind, Skip, Update
+
+HELLO_FIRST_US = 20_000
+HELLO_LONGEST_US = 1_000_000
+ACK_PACKETS = 128
+"""An ack goes out after so many packets at the latest (the paper's max_pkt_btw_ack)."""
+ACK_DELAY_MIN_US = 500
+ACK_DELAY_MAX_US = 10_000
+NACKS_MAX = 24
+"""The k of thesis 4.3: so many vain requests for one packet, on either side, and the link has failed."""
+PROBES_MAX = 12
+"""So many questions without any answer, and the link has failed."""
+
+
+class LinkState(Enum):
+    CLOSED = "closed"
+    """The other side has not answered yet."""
+    OPEN = "open"
+    FAILED = "failed"
+    """Declared failed; it is still tried, and an answer opens it again."""
+    REFUSED = "refused"
+    """The other daemon came back as a new process: this link cannot go on."""
+
+
+class HopLink:
+    """One end of a Hop link."""
+
+    def __init__(
+        self,
+        *,
+        me: int,
+        peer: int,
+        digest: int,
+        incarnation: int,
+        packet_bytes: int,
+        window_bytes: int,
+        rate_bytes_per_s: int,
+        datagrams: list[Datagram],
+        now_us: int,
+    ) -> None:
+        self.peer = peer
+        self.state = LinkState.CLOSED
+        self.reason = "no answer yet"
+        """Why the state is what it is, in words."""
+        self.counters = dict.fromkeys(
+            (
+                "packets_sent",
+                "packets_received",
+                "duplicates",
+                "retransmitted",
+                "nacks_sent",
+                "unreliable_dropped",
+                "failures",
+            ),
+            0,
+        )
+        self._datagrams = datagrams
+        self._incarnation = incarnation
+        self._peer_incarnation = 0
+        self._packet_bytes = packet_bytes
+        self._prefixes = {
+            kind: packet.prefix(kind, digest=digest, sender=me, receiver=peer, incarnation=incarnation)
+            for kind in PacketKind
+        }
+        window_packets = max(8, window_bytes // packet_bytes)
+        self.regulator = Regulator(window_packets, rate_bytes_per_s, packet_bytes, now_us)
+        self._queue = Packer(packet_bytes, self._prefixes[PacketKind.DATA])
+        self._unreliable = Packer(packet_bytes, self._prefixes[PacketKind.UNRELIABLE])
+        # Sending
+        self._open: deque[Train] = deque()
+        self._highest_sent = 0
+        self._peer_aru = 0
+        self._asked: dict[int, int] = {}  # number -> how often the peer asked for it
+        self._timed_number = 0  # the packet whose round trip is being measured; 0: none
+        self._timed_us = 0
+        self._probe_us: int | None = None
+        self._probes = 0
+        self._refill_us: int | None = None
+        self._unreliable_us = 0  # when the next unreliable packet may go, were there no bursts
+        # Receiving
+        self.reception = Reception()
+        self._since_ack = 0
+        self._ack_us: int | None = None
+        self._newest_us = now_us
+        # Handshake
+        self._hello_us = now_us
+        self._hello_wait_us = HELLO_FIRST_US
+
+    # Requests ---------------------------------------------------------------------------------------------
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of reliable traffic not yet sent."""
+        return self._queue.waiting_bytes
+
+    @property
+    def in_flight_packets(self) -> int:
+        return self._highest_sent - self._peer_aru
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes kept for retransmission."""
+        return sum(train.size_bytes for train in self._open)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing waits to be sent, acknowledged or repeated, in either direction."""
+        return not (self._queue or self._unreliable or self.in_flight_packets or self.reception.missing)
+
+    def send(self, fragment: Fragment) -> None:
+        """Queue bytes of a bundle; `pump` sends them."""
+        self._queue.add(fragment)
+
+    def send_update(self, update: Update) -> None:
+        self._queue.add_update(update)
+
+    def send_skip(self, skip: Skip) -> None:
+        self._queue.add_skip(skip)
+
+    def send_unreliable(self, fragment: Fragment) -> None:
+        """Queue bytes that may be lost; what does not fit is dropped and counted."""
+        self._unreliable.add(fragment)
+        while (
+            self._unreliable.waiting_bytes > limits.LINK_UNRELIABLE_QUEUE_BYTES
+            and self._unreliable.drop_newest()
+        ):
+            self.counters["unreliable_dropped"] += 1
+
+    def pump(self, now_us: int) -> None:
+        """Send what the window and the rate allow (Hop_Send_Data)."""
+        if self.state is not LinkState.OPEN or not (self._queue or self._unreliable):
+            return
+        regulator = self.regulator
+        self._refill_us = None
+        while self._queue or self._unreliable:
+            allowed_bytes = regulator.may_send_bytes(now_us)
+            if allowed_bytes < self._packet_bytes:
+                self._refill_us = now_us + regulator.refill_us(self._packet_bytes)
+                return
+            room = int(
+                min(regulator.window_packets - self.in_flight_packets, allowed_bytes // self._packet_bytes)
+            )
+            if self._queue and room > 0:
+                self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
+            elif self._unreliable and self._pace_unreliable(now_us):
+                train = self._unreliable.train(0, 1)
+                self._emit(train.buffers, train.segment_bytes, train.size_bytes)
+            else:
+                return
+
+    def _pace_unreliable(self, now_us: int) -> bool:
+        """Unreliable packets have no acks to clock them: one window of them per round trip."""
+        spacing_us = max(1, int(self.regulator.rtt_us / self.regulator.window_packets))
+        if self._unreliable_us > now_us + spacing_us * limits.TRAIN_MAX_PACKETS:
+            self._refill_us = self._unreliable_us - spacing_us * limits.TRAIN_MAX_PACKETS
+            return False
+        self._unreliable_us = max(self._unreliable_us, now_us) + spacing_us
+        return True
+
+    def _send_train(self, train: Train, now_us: int) -> None:
+        self._open.append(train)
+        self._highest_sent += train.count
+        self.counters["packets_sent"] += train.count
+        if not self._timed_number:
+            self._timed_number = self._highest_sent
+            self._timed_us = now_us
+        if self._probe_us is None:
+            self._probe_us = now_us + self.regulator.timeout_us
+        self._emit(train.buffers, train.segment_bytes, train.size_bytes)
+
+    def _emit(self, buffers: list[bytes | memoryview], segment_bytes: int, size_bytes: int) -> None:
+        self.regulator.sent(size_bytes)
+        self._datagrams.append(Datagram(self.peer, buffers, segment_bytes, size_bytes))
+
+    def _emit_control(self, data: bytes) -> None:
+        self._datagrams.append(Datagram(self.peer, [data], len(data), len(data)))
+
+    # Events -----------------------------------------------------------------------------------------------
+
+    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
+        """A packet of the peer came in. What is new of it, to be handed upwards (Hop_Recv)."""
+        if isinstance(incoming, Hello):
+            self._receive_hello(incoming, now_us)
+            return []
+        if incoming.head.incarnation != self._peer_incarnation:
+            self._say_hello(now_us, 0)  # a stranger, or one who takes us for a stranger
+            return []
+        if isinstance(incoming, Data):
+            self._newest_us = now_us
+            if incoming.head.kind == PacketKind.UNRELIABLE:
+                return [incoming]
+            return self._receive_data(incoming, now_us)
+        self._progress()
+        if isinstance(incoming, Ack):
+            self._receive_ack(incoming, now_us)
+        else:
+            self._receive_nack(incoming, now_us)
+        return []
+
+    def _receive_data(self, data: Data, now_us: int) -> list[Data]:
+        reception = self.reception
+        number, count = data.head.number, data.count
+        self.counters["packets_received"] += count
+        self._since_ack += count
+        if self._ack_us is None:
+            self._ack_us = now_us + self._ack_delay_us()
+        if number > reception.highest and reception.accept(number, count, now_us):
+            news = [data]
+        else:
+            news = [part for part in packet.split(data) if reception.accept(part.head.number, 1, now_us)]
+            self.counters["duplicates"] += count - len(news)
+            if len(news) < count:  # the sender repeats itself: it lacks our ack
+                self._ack_us = now_us
+        if self._since_ack >= ACK_PACKETS:
+            self._send_ack(now_us)
+        return news
+
+    def _ack_delay_us(self) -> int:
+        return min(ACK_DELAY_MAX_US, max(ACK_DELAY_MIN_US, self.regulator.rtt_us // 4))
+
+    def _receive_ack(self, ack: Ack, now_us: int) -> None:
+        self._acknowledged(ack.aru, ack.delay_us, now_us)
+        self.reception.announced(ack.highest_sent, now_us)
+        if ack.head.number:
+            self._send_ack(now_us)
+        self.pump(now_us)
+
+    def _receive_nack(self, nack: Nack, now_us: int) -> None:
+        self._acknowledged(nack.aru, 0, now_us)
+        self._retransmit(nack.ranges)
+        self.pump(now_us)
+
+    def _acknowledged(self, aru: int, delay_us: int, now_us: int) -> None:
+        if not self._peer_aru < aru <= self._highest_sent:
+            return
+        if self._timed_number and aru >= self._timed_number:
+            self.regulator.measured(now_us - self._timed_us - delay_us)
+            self._timed_number = 0
+        self.regulator.acked(aru - self._peer_aru)
+        self._peer_aru = aru
+        while self._open and self._open[0].first + self._open[0].count - 1 <= aru:
+            self._open.popleft()
+        if self._asked:
+            self._asked = {number: asked for number, asked in self._asked.items() if number > aru}
+        self._probe_us = now_us + self.regulator.timeout_us if self.in_flight_packets else None
+
+    def _retransmit(self, ranges: list[tuple[int, int]]) -> None:
+        """Send the packets asked for, even when the window is full (thesis 4.3)."""
+        room = max(16, int(self.regulator.window_packets))
+        for first, count in ranges:
+            first, end = max(first, self._peer_aru + 1), min(first + count, self._highest_sent + 1)
+            for number in range(first, end):
+                if not room:
+                    return  # the receiver will ask for the rest again
+                room -= 1
+                self._retransmit_one(number)
+
+    def _retransmit_one(self, number: int) -> None:
+        train = next((train for train in self._open if number < train.first + train.count), None)
+        if train is None or number < train.first:
+            return
+        if self._timed_number and number <= self._timed_number:
+            self._timed_number = 0  # its ack could be for either copy
+        self.regulator.lost(number, self._highest_sent)
+        self._asked[number] = asked = self._asked.get(number, 0) + 1
+        if asked > NACKS_MAX:
+            self._fail(f"daemon asked {asked} times for one packet and did not get it")
+        data = train.packet(number)
+        self.counters["retransmitted"] += 1
+        self._emit([data], len(data), len(data))
+
+    def timeout(self, now_us: int) -> None:
+        """Do whatever is due."""
+        if self._hello_us <= now_us:
+            self._say_hello(now_us, 0)
+        if self._ack_us is not None and self._ack_us <= now_us:
+            self._send_ack(now_us)
+        ask_us = self.reception.ask_us
+        if ask_us is not None and ask_us <= now_us:
+            self._send_nack(now_us)
+        if self._probe_us is not None and self._probe_us <= now_us:
+            self._probe(now_us)
+        if self._refill_us is not None and self._refill_us <= now_us:
+            self.pump(now_us)
+
+    def next_deadline_us(self) -> int:
+        deadline_us = self._hello_us
+        for due_us in (self._ack_us, self.reception.ask_us, self._probe_us, self._refill_us):
+            if due_us is not None and due_us < deadline_us:
+                deadline_us = due_us
+        return deadline_us
+
+    # Acks, nacks, probes --------------------------------------------------------------------------------
+
+    def _send_ack(self, now_us: int, question: bool = False) -> None:
+        self._since_ack = 0
+        self._ack_us = None
+        prefix = self._prefixes[PacketKind.ACK]
+        delay_us = min(now_us - self._newest_us, 0xFFFFFFFF)
+        self._emit_control(packet.ack(prefix, self.reception.aru, self._highest_sent, delay_us, question))
+
+    def _send_nack(self, now_us: int) -> None:
+        """Ask for what is still missing (SendNACK timeout)."""
+        retry_us = max(2_000, self.regulator.rtt_us + 4 * self.regulator.rtt_variance_us)
+        ranges, asked_most = self.reception.ask(now_us, retry_us)
+        if not ranges:
+            return
+        self.counters["nacks_sent"] += 1
+        if asked_most > NACKS_MAX:
+            self.reception.forgive()
+            self._fail(f"a packet did not come after {asked_most} nacks")
+        self._emit_control(packet.nack(self._prefixes[PacketKind.NACK], self.reception.aru, ranges))
+
+    def _probe(self, now_us: int) -> None:
+        """No ack came in time: say how far we sent and ask how far it got there."""
+        if not self.in_flight_packets:
+            self._probe_us = None
+            return
+        self._timed_number = 0
+        self._probes += 1
+        self.regulator.timed_out(self._highest_sent)
+        if self._probes > PROBES_MAX:
+            self._fail(f"no answer to {self._probes} questions")
+        self._send_ack(now_us, question=True)
+        self._probe_us = now_us + self.regulator.timeout_us
+
+    def _fail(self, reason: str) -> None:
+        self._asked.clear()
+        self._probes = 0
+        if self.state is LinkState.OPEN:
+            self.counters["failures"] += 1
+            self.state = LinkState.FAILED
+            self.reason = reason
+
+    def _progress(self) -> None:
+        """The peer answered."""
+        self._probes = 0
+        if self.state is LinkState.FAILED:
+            self.state = LinkState.OPEN
+            self.reason = "answers again"
+
+    # Handshake ------------------------------------------------------------------------------------------
+
+    def _say_hello(self, now_us: int, echo_us: int) -> None:
+        prefix = self._prefixes[PacketKind.HELLO]
+        self._emit_control(packet.hello(prefix, self._peer_incarnation, now_us, echo_us))
+        if echo_us == 0:
+            if self.state in (LinkState.OPEN, LinkState.REFUSED):
+                self._hello_wait_us = HELLO_LONGEST_US
+            self._hello_us = now_us + self._hello_wait_us
+            self._hello_wait_us = min(HELLO_LONGEST_US, self._hello_wait_us * 3 // 2)
+
+    def _receive_hello(self, hello: Hello, now_us: int) -> None:
+        newcomer = hello.head.incarnation
+        if self._peer_incarnation != newcomer:
+            if self._peer_incarnation and (self.reception.highest or self._highest_sent):
+                self.state = LinkState.REFUSED
+                self.reason = "the daemon was restarted; restart the whole cluster"
+                return
+            self._peer_incarnation = newcomer
+        known = hello.known_incarnation == self._incarnation
+        if hello.echo_us and known and hello.echo_us <= now_us:
+            self.regulator.measured(now_us - hello.echo_us)
+        opened = known and self.state is LinkState.CLOSED
+        if opened:
+            self.state = LinkState.OPEN
+            self.reason = "answered"
+        if known:
+            self._progress()
+        if not hello.echo_us or not known or opened:
+            self._say_hello(now_us, hello.clock_us)
+        self.pump(now_us)

@@ -1,0 +1,138 @@
+"""Packets packed full without waiting: what waits for a link, cut into trains.
+
+Follows: Spread paper 3.1 ("send full packets as much as possible"), with byte ranges of bundles in the place
+of the paper's objects.
+Deviations: a bundle of several packets starts a fresh packet, so that its train can be read as a whole; only
+smaller ones share packets and are cut at packet ends.
+"""
+
+from collections import deque
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.wire import packet
+from antiphon.wire.packet import Fragment, Skip, Update
+
+Buffer = bytes | memoryview
+
+_FRESH_START_PACKETS = 4
+"""Fragments of at least so many packets start in a packet of their own."""
+_WORTH_CUTTING_BYTES = 128
+"""A smaller rest of a packet is left empty rather than filled with a sliver; also, a bundle's first fragment
+always holds its whole header, so that daemons on the way can read it."""
+
+
+class Train(Struct):
+    """Packets sent together, kept until all of them are acknowledged."""
+
+    first: int
+    count: int
+    buffers: list[Buffer]
+    segment_bytes: int
+    size_bytes: int
+
+    def packet(self, number: int) -> bytes:
+        """One packet of the train again, for a retransmission."""
+        if len(self.buffers) > 1:
+            self.buffers = [b"".join(self.buffers)]
+        begin = (number - self.first) * self.segment_bytes
+        return bytes(self.buffers[0][begin : begin + self.segment_bytes])
+
+
+class Packer:
+    """The queue of one link: fragments in order, and the notices that overtake them."""
+
+    def __init__(self, packet_bytes: int, prefix: bytes) -> None:
+        self.waiting_bytes = 0
+        self._prefix = prefix
+        self._capacity = packet.capacity(packet_bytes)
+        self._segment_bytes = packet.HEAD_BYTES + self._capacity
+        self._step = self._capacity - packet.FRAGMENT_ITEM_BYTES
+        self._fragments: deque[Fragment] = deque()
+        self._start = 0  # how much of the first fragment is sent
+        self._updates: dict[int, Update] = {}
+        self._skips: deque[Skip] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._fragments or self._updates or self._skips)
+
+    def add(self, fragment: Fragment) -> None:
+        self._fragments.append(fragment)
+        self.waiting_bytes += len(fragment.body)
+
+    def add_update(self, update: Update) -> None:
+        """An update makes an older one of the same source that still waits pointless."""
+        waiting = self._updates.get(update.source)
+        if waiting is None or (waiting.number, waiting.lts, waiting.aru) <= (
+            update.number,
+            update.lts,
+            update.aru,
+        ):
+            self._updates[update.source] = update
+
+    def add_skip(self, skip: Skip) -> None:
+        self._skips.append(skip)
+
+    def drop_newest(self) -> int:
+        """Give up the newest fragment (for traffic that may be lost); how many bytes that frees."""
+        if len(self._fragments) < 2:
+            return 0
+        size = len(self._fragments.pop().body)
+        self.waiting_bytes -= size
+        return size
+
+    def train(self, first_number: int, packets_max: int) -> Train:
+        """Take up to `packets_max` packets from the queue, numbered from `first_number`."""
+        packets_max = min(
+            packets_max, limits.TRAIN_MAX_PACKETS, max(1, limits.TRAIN_MAX_BYTES // self._segment_bytes)
+        )
+        buffers: list[Buffer] = []
+        count = size = 0
+        while count < packets_max and self:
+            whole = 0
+            if self._fragments:
+                whole = (len(self._fragments[0].body) - self._start) // self._step
+            if whole:
+                taken = min(whole, packets_max - count)
+                buffers += packet.fragment_train(
+                    self._prefix, first_number + count, self._fragments[0], self._start, self._step, taken
+                )
+                self._advance(taken * self._step)
+                count += taken
+                size += taken * self._segment_bytes
+                continue
+            used = self._shared_packet(buffers, first_number + count)
+            count += 1
+            size += used
+            if used < self._segment_bytes:
+                break  # only the last packet of a train may be shorter
+        return Train(first_number, count, buffers, self._segment_bytes, size)
+
+    def _shared_packet(self, buffers: list[Buffer], number: int) -> int:
+        """One packet with notices and as many pieces as fit; its size."""
+        buffers.append(packet.head(self._prefix, number))
+        room = self._capacity
+        while self._skips and room >= packet.SKIP_ITEM_BYTES:
+            buffers.append(packet.skip_item(self._skips.popleft()))
+            room -= packet.SKIP_ITEM_BYTES
+        while self._updates and room >= packet.UPDATE_ITEM_BYTES:
+            buffers.append(packet.update_item(self._updates.pop(next(iter(self._updates)))))
+            room -= packet.UPDATE_ITEM_BYTES
+        while self._fragments and room >= packet.FRAGMENT_ITEM_BYTES + _WORTH_CUTTING_BYTES:
+            fragment = self._fragments[0]
+            rest = len(fragment.body) - self._start
+            if self._start == 0 and rest >= _FRESH_START_PACKETS * self._step and room < self._capacity:
+                break
+            taken = min(rest, room - packet.FRAGMENT_ITEM_BYTES)
+            buffers += packet.fragment_item(fragment, self._start, self._start + taken)
+            self._advance(taken)
+            room -= packet.FRAGMENT_ITEM_BYTES + taken
+        return packet.HEAD_BYTES + self._capacity - room
+
+    def _advance(self, taken: int) -> None:
+        self._start += taken
+        self.waiting_bytes -= taken
+        if self._start == len(self._fragments[0].body):
+            self._fragments.popleft()
+            self._start = 0

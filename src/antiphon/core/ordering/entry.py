@@ -1,0 +1,27 @@
+"""A bundle on its way to delivery."""
+
+from msgspec import Struct
+
+from antiphon.wire.bundle import Header
+
+
+class Entry(Struct, eq=False):
+    """A complete bundle that this daemon has, until it is delivered and known to be everywhere."""
+
+    source: int
+    """Site number; with one daemon a site, its daemon's number as well."""
+    header: Header
+    bundle: bytes | bytearray | memoryview
+    delivered: bool = False
+    waits_for_stability: bool = False
+    """Delivered here only once it is stable, whatever its service (a site's first join to a group)."""
+
+    resent: int = 0
+    """Mask of the sites to which it was sent again because they joined its group while it was under way."""
+
+    def __lt__(self, other: "Entry") -> bool:
+        """The one order: by lts, then by site, then (for a site's reliable ones) by number."""
+        mine, theirs = self.header, other.header
+        if mine.lts != theirs.lts:
+            return mine.lts < theirs.lts
+        return (self.source, mine.number) < (other.source, theirs.number)

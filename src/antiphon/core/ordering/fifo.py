@@ -1,0 +1,66 @@
+"""FIFO: a session's bundles in the order in which it sent them.
+
+Follows: thesis 5.1 (rule 3) and property 2.11.
+Deviations: sessions' bundles are chained by `previous`, the number of the session's bundle before, because
+pruning leaves gaps in a session's sequence at most sites. Where the one before was pruned, the site's numbers
+decide: once everything up to it has come or was skipped, only undelivered ones can still be in the way.
+"""
+
+import bisect
+from collections.abc import Callable
+
+from antiphon.core.ordering.entry import Entry
+
+
+class Chain:
+    """One session's bundles, as one receiving daemon sees them."""
+
+    __slots__ = ("_early", "_undelivered", "_waiting", "done")
+
+    def __init__(self) -> None:
+        self.done = 0
+        """Everything of this session up to this number is delivered or was not for this site."""
+        self._undelivered: set[int] = set()
+        self._early: dict[int, int] = {}  # previous -> number, delivered before `previous` was done
+        self._waiting: list[Entry] = []
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether news about other numbers of the source could matter here."""
+        return bool(self._waiting or self._early)
+
+    def received(self, number: int) -> None:
+        self._undelivered.add(number)
+
+    def is_ready(self, previous: int, contiguous: int) -> bool:
+        """Whether everything up to `previous` is done, given that the source's bundles up to `contiguous`
+        have all come or were skipped."""
+        if self.done >= previous:
+            return True
+        return contiguous >= previous and all(number > previous for number in self._undelivered)
+
+    def wait(self, entry: Entry) -> None:
+        """A FIFO entry that is not ready."""
+        bisect.insort(self._waiting, entry, key=lambda waiting: waiting.header.number)
+
+    def delivered(self, entry: Entry, contiguous: int) -> None:
+        header = entry.header
+        self._undelivered.discard(header.number)
+        if self.is_ready(header.previous, contiguous):
+            if header.number > self.done:
+                self.done = header.number
+        else:
+            self._early[header.previous] = header.number
+
+    def release(self, contiguous: int, deliver: Callable[[Entry], None]) -> None:
+        """Deliver the waiting entries that have become ready; `deliver` reports back through `delivered`."""
+        if self._early:
+            self._follow_early(contiguous)
+        while self._waiting and self.is_ready(self._waiting[0].header.previous, contiguous):
+            deliver(self._waiting.pop(0))
+            self._follow_early(contiguous)
+
+    def _follow_early(self, contiguous: int) -> None:
+        for previous in sorted(self._early):
+            if self.is_ready(previous, contiguous):
+                self.done = max(self.done, self._early.pop(previous))

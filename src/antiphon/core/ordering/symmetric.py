@@ -1,0 +1,258 @@
+"""The symmetric order: bundles are born ordered, and each daemon finds out alone when to deliver them.
+
+Follows: thesis 5.1 (figures 5.1 and 5.2), Spread paper 3.3.
+Deviations:
+- lts values compare with "not later than" a line: a site that announces lts L sends nothing more up to L, so
+  a bundle with lts L is complete knowledge; the figures' "<" would cost one more update
+- updates and aru values count only once the site's bundles before them have come, because Hop does not keep
+  order between packets
+- a bundle's `previous` and skipped ranges stand in for a gapless session sequence (see `fifo`)
+Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simulator.
+"""
+
+import heapq
+from collections import deque
+
+from antiphon import limits
+from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.fifo import Chain
+from antiphon.core.ordering.stability import Lines
+from antiphon.service import Service
+from antiphon.wire.packet import Skip, Update
+
+_CLAIMS_MAX = 64
+
+
+class _Source:
+    """What has come from one site."""
+
+    __slots__ = ("ahead", "blocked", "claims", "contiguous", "held_bytes")
+
+    def __init__(self) -> None:
+        self.contiguous = 0
+        """Every bundle up to this number has come or was skipped."""
+        self.ahead: dict[int, tuple[int, int, int]] = {}
+        """First number after a gap -> (last number, lts, aru) of a bundle or range that came early."""
+        self.claims: list[tuple[int, int, int]] = []
+        """(number, lts, aru) of updates that wait for bundles before them."""
+        self.blocked: set[int] = set()
+        """Sessions with something that waits for other numbers."""
+        self.held_bytes = 0
+
+
+class SymmetricOrder:
+    """The ordering of one daemon: bundles, skips and updates in; deliverable bundles out, through `ready`."""
+
+    def __init__(self, sites: int, me: int) -> None:
+        self.me = me
+        self.lines = Lines(sites, me)
+        self.highest_lts = 0
+        """The greatest lts of any bundle known to exist."""
+        self.ready: deque[Entry] = deque()
+        """Bundles in the order of their delivery; the owner takes them."""
+        self.held_bytes = 0
+        self._sources = [_Source() for _ in range(sites)]
+        self._chains: dict[tuple[int, int], Chain] = {}
+        self._order: list[Entry] = []  # heap: undelivered causal, agreed and safe bundles
+        self._held: list[Entry] = []  # heap: everything not yet stable
+        self.moved = False
+        """Whether anything came in since `settle`."""
+
+    # Sending ----------------------------------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """The number of this site's newest bundle."""
+        return self._sources[self.me].contiguous
+
+    @property
+    def own_unstable_bytes(self) -> int:
+        return self._sources[self.me].held_bytes
+
+    def held_of(self, source: int) -> list[Entry]:
+        """The unstable bundles of one site, in no particular order."""
+        return [entry for entry in self._held if entry.source == source]
+
+    @property
+    def held_count(self) -> int:
+        return len(self._held)
+
+    @property
+    def ahead_count(self) -> int:
+        """Bundles and ranges that wait for an earlier number of their source."""
+        return sum(len(source.ahead) for source in self._sources)
+
+    # Receiving --------------------------------------------------------------------------------------------
+
+    def receive(self, entry: Entry, in_order: bool = False) -> bool:
+        """A complete bundle, from here or elsewhere; False for a duplicate.
+
+        `in_order` delivers it in the agreed order even if its service would allow more haste.
+        """
+        header = entry.header
+        source = self._sources[entry.source]
+        number = header.number
+        if number <= source.contiguous or number in source.ahead:
+            return False
+        self._keep(entry)
+        self._chain(entry).received(number)
+        if number == source.contiguous + 1 and not source.ahead:
+            source.contiguous = number
+            self.lines.claim(entry.source, header.lts, header.aru)
+            if source.claims:
+                self._apply_claims(entry.source, source)
+        else:
+            source.ahead[number] = (number, header.lts, header.aru)
+            self._catch_up(entry.source, source)
+        self._place(entry, in_order)
+        if source.blocked:
+            self._retry(entry.source, source)
+        return True
+
+    def receive_late(self, entry: Entry) -> None:
+        """A bundle whose number was skipped here, sent again because this site joined its group meanwhile.
+
+        It belongs after that join, so it keeps to the agreed order whatever its service.
+        """
+        self._keep(entry)
+        self._chain(entry).received(entry.header.number)
+        self._place(entry, in_order=True)
+
+    def skip(self, skip: Skip) -> None:
+        """Bundles that have no receiver at this site."""
+        self._saw(skip.lts)
+        source = self._sources[skip.source]
+        first = max(skip.first, source.contiguous + 1)
+        if first > skip.last:
+            return
+        source.ahead[first] = (skip.last, skip.lts, skip.aru)
+        self._catch_up(skip.source, source)
+        if source.blocked:
+            self._retry(skip.source, source)
+
+    def update(self, update: Update) -> None:
+        """Another site's word on where it stands."""
+        self._saw(update.lts, of_a_bundle=False)
+        source = self._sources[update.source]
+        if update.number <= source.contiguous:
+            self.lines.claim(update.source, update.lts, update.aru)
+            return
+        source.claims.append((update.number, update.lts, update.aru))
+        source.claims.sort()
+        if len(source.claims) > _CLAIMS_MAX:
+            del source.claims[-2]  # the newest says the most, the older ones apply sooner
+
+    def forget_session(self, source: int, session: int) -> None:
+        """The session is over and its last bundle is delivered."""
+        self._chains.pop((source, session), None)
+        self._sources[source].blocked.discard(session)
+
+    def _saw(self, lts: int, of_a_bundle: bool = True) -> None:
+        self.moved = True
+        self.lines.saw(lts)
+        if of_a_bundle and lts > self.highest_lts:
+            self.highest_lts = lts
+
+    def _keep(self, entry: Entry) -> None:
+        self._saw(entry.header.lts)
+        size = len(entry.bundle)
+        self.held_bytes += size
+        self._sources[entry.source].held_bytes += size
+        heapq.heappush(self._held, entry)
+
+    def _chain(self, entry: Entry) -> Chain:
+        key = (entry.source, entry.header.session)
+        chain = self._chains.get(key)
+        if chain is None:
+            chain = self._chains[key] = Chain()
+        return chain
+
+    def _place(self, entry: Entry, in_order: bool) -> None:
+        """Rules 3 and 4: reliable goes up at once, FIFO when its session's turn has come; the rest waits."""
+        service = entry.header.service
+        if in_order or service >= Service.CAUSAL:
+            heapq.heappush(self._order, entry)
+            return
+        source = self._sources[entry.source]
+        chain = self._chain(entry)
+        if service is Service.RELIABLE or chain.is_ready(entry.header.previous, source.contiguous):
+            self._deliver(entry)
+        else:
+            chain.wait(entry)
+            source.blocked.add(entry.header.session)
+
+    def _catch_up(self, number_of_source: int, source: _Source) -> None:
+        while (reached := source.ahead.pop(source.contiguous + 1, None)) is not None:
+            last, lts, aru = reached
+            source.contiguous = last
+            self.lines.claim(number_of_source, lts, aru)
+        if source.claims:
+            self._apply_claims(number_of_source, source)
+
+    def _apply_claims(self, number_of_source: int, source: _Source) -> None:
+        while source.claims and source.claims[0][0] <= source.contiguous:
+            _, lts, aru = source.claims.pop(0)
+            self.lines.claim(number_of_source, lts, aru)
+
+    def _retry(self, number_of_source: int, source: _Source) -> None:
+        for session in sorted(source.blocked):
+            chain = self._chains.get((number_of_source, session))
+            if chain is None:
+                source.blocked.discard(session)
+                continue
+            chain.release(source.contiguous, self._hand_up)
+            if not chain.is_blocked:
+                source.blocked.discard(session)
+
+    # Delivering -------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Draw the lines again, deliver what they allow (rules 1 and 2), forget what is everywhere."""
+        if not self.moved:
+            return
+        self.moved = False
+        lines = self.lines
+        lines.advance()
+        order = self._order
+        while order and order[0].header.lts <= lines.agreed:
+            entry = order[0]
+            needs_stability = entry.waits_for_stability or entry.header.service is Service.SAFE
+            if needs_stability and entry.header.lts > lines.stable:
+                break
+            heapq.heappop(order)
+            self._deliver(entry)
+        while self._held and self._held[0].header.lts <= lines.stable and self._held[0].delivered:
+            entry = heapq.heappop(self._held)
+            size = len(entry.bundle)
+            self.held_bytes -= size
+            self._sources[entry.source].held_bytes -= size
+
+    def _deliver(self, entry: Entry) -> None:
+        self._hand_up(entry)
+        source = self._sources[entry.source]
+        chain = self._chain(entry)
+        if chain.is_blocked:
+            chain.release(source.contiguous, self._hand_up)
+            if chain.is_blocked:
+                source.blocked.add(entry.header.session)
+
+    def _hand_up(self, entry: Entry) -> None:
+        assert not entry.delivered
+        entry.delivered = True
+        self.ready.append(entry)
+        self._chain(entry).delivered(entry, self._sources[entry.source].contiguous)
+
+
+class Unreliable:
+    """Duplicate elimination for unreliable bundles, which stand outside of the order."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, None] = {}
+
+    def is_new(self, number: int) -> bool:
+        if number in self._seen:
+            return False
+        self._seen[number] = None
+        if len(self._seen) > limits.UNRELIABLE_MEMORY:
+            del self._seen[next(iter(self._seen))]
+        return True

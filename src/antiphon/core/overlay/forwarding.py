@@ -1,0 +1,126 @@
+"""Where everything goes from here: the branches of its source's tree that have receivers.
+
+Follows: Spread paper 3.2 (non-blocking forwarding, pruning), thesis 3.4.2.
+Deviations: a branch without receivers is told of skipped bundles in ranges, at once but never more often than
+delta, rather than in one meta-packet per message. The rule stays that whatever a branch gets next of the same
+source is preceded by what it skipped.
+"""
+
+from antiphon.core.links.hop import HopLink
+from antiphon.core.overlay.routing import Branch
+from antiphon.wire.packet import Fragment, Skip, Update
+
+
+class _Skipped:
+    """Bundles of one source that one branch was not sent and not yet told about."""
+
+    __slots__ = ("due_us", "pending", "told_us")
+
+    def __init__(self) -> None:
+        self.pending: Skip | None = None
+        self.told_us = -(10**15)
+        self.due_us: int | None = None
+
+
+class Forwarder:
+    """Sends what starts at this site, and passes on what comes through."""
+
+    def __init__(self, branches: list[tuple[Branch, ...]], links: dict[int, HopLink], delta_us: int) -> None:
+        self._branches = branches
+        self._links = links
+        self._delta_us = delta_us
+        self._skipped: dict[tuple[int, int], _Skipped] = {}
+        self._due_us: int | None = None
+        self.touched: dict[int, HopLink] = {}
+        """Links that were given something to send since the owner last pumped them."""
+
+    def bundle(self, fragment: Fragment, *, lts: int, aru: int, now_us: int) -> None:
+        """A whole bundle starts here."""
+        for branch in self._branches[fragment.source]:
+            if branch.below & fragment.destinations:
+                self._send(branch.neighbour, fragment)
+            else:
+                skip = Skip(fragment.source, fragment.number, fragment.number, lts, aru)
+                self._skip(branch.neighbour, skip, now_us)
+
+    def fragment(self, fragment: Fragment) -> None:
+        """Bytes of a bundle pass through, whatever else of it is still missing.
+
+        Where a branch has no receiver nothing is said here: `complete` does, when the bundle's lts is known.
+        """
+        for branch in self._branches[fragment.source]:
+            if branch.below & fragment.destinations:
+                self._send(branch.neighbour, fragment)
+
+    def complete(self, source: int, number: int, destinations: int, lts: int, aru: int, now_us: int) -> None:
+        """A bundle that passed through is complete here: tell the branches that were left out."""
+        for branch in self._branches[source]:
+            if not branch.below & destinations:
+                self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us)
+
+    def unreliable(self, fragment: Fragment) -> None:
+        for branch in self._branches[fragment.source]:
+            if branch.below & fragment.destinations:
+                self._links[branch.neighbour].send_unreliable(fragment)
+                self.touched[branch.neighbour] = self._links[branch.neighbour]
+
+    def update(self, update: Update) -> None:
+        """An update goes to every site."""
+        for branch in self._branches[update.source]:
+            self._tell(branch.neighbour, update.source)
+            self._links[branch.neighbour].send_update(update)
+            self.touched[branch.neighbour] = self._links[branch.neighbour]
+
+    def skip(self, skip: Skip, now_us: int) -> None:
+        """What a branch skipped, everything behind it skips."""
+        for branch in self._branches[skip.source]:
+            self._skip(branch.neighbour, skip, now_us)
+
+    def _send(self, neighbour: int, fragment: Fragment) -> None:
+        self._tell(neighbour, fragment.source)
+        link = self._links[neighbour]
+        link.send(fragment)
+        self.touched[neighbour] = link
+
+    def _skip(self, neighbour: int, skip: Skip, now_us: int) -> None:
+        skipped = self._skipped.setdefault((neighbour, skip.source), _Skipped())
+        pending = skipped.pending
+        if pending is not None and skip.first == pending.last + 1:
+            skip = Skip(skip.source, pending.first, skip.last, skip.lts, skip.aru)
+        elif pending is not None:
+            self._tell(neighbour, skip.source)
+        skipped.pending = skip
+        skipped.due_us = max(now_us, skipped.told_us + self._delta_us)
+        if self._due_us is None or skipped.due_us < self._due_us:
+            self._due_us = skipped.due_us
+
+    def _tell(self, neighbour: int, source: int) -> None:
+        skipped = self._skipped.get((neighbour, source))
+        if skipped is not None and skipped.pending is not None:
+            self._links[neighbour].send_skip(skipped.pending)
+            self.touched[neighbour] = self._links[neighbour]
+            skipped.pending = None
+
+    # Time -----------------------------------------------------------------------------------------------
+
+    @property
+    def due_us(self) -> int | None:
+        """When a branch must be told of what it skipped."""
+        return self._due_us
+
+    @property
+    def is_quiet(self) -> bool:
+        return all(skipped.pending is None for skipped in self._skipped.values())
+
+    def timeout(self, now_us: int) -> None:
+        if self._due_us is None or self._due_us > now_us:
+            return
+        self._due_us = None
+        for (neighbour, source), skipped in self._skipped.items():
+            if skipped.pending is None or skipped.due_us is None:
+                continue
+            if skipped.due_us <= now_us:
+                self._tell(neighbour, source)
+                skipped.told_us = now_us
+            elif self._due_us is None or skipped.due_us < self._due_us:
+                self._due_us = skipped.due_us

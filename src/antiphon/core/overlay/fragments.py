@@ -1,0 +1,74 @@
+"""Bundles put together again from fragments that come in any order.
+
+Memory follows what has arrived, never what a header claims.
+"""
+
+from collections import OrderedDict
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.wire.packet import Fragment
+
+
+class _Partial(Struct):
+    """A bundle some of whose bytes have come."""
+
+    total: int
+    began_us: int
+    received: int
+    pieces: dict[int, bytes | bytearray | memoryview]
+
+
+class Reassembly:
+    """The incomplete bundles of one source, of one kind (reliable or unreliable)."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.bytes_held = 0
+        self.dropped = 0
+        self._limit_bytes = limit_bytes
+        self._partials: OrderedDict[int, _Partial] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._partials)
+
+    def add(self, fragment: Fragment, now_us: int) -> bytes | None:
+        """The bundle, if this fragment was the last of it."""
+        size = len(fragment.body)
+        if size == fragment.total:
+            return bytes(fragment.body)
+        partial = self._partials.get(fragment.number)
+        if partial is None:
+            partial = self._partials[fragment.number] = _Partial(fragment.total, now_us, 0, {})
+        if fragment.total != partial.total or fragment.offset in partial.pieces:
+            self.dropped += 1
+            return None
+        if self.bytes_held + size > self._limit_bytes:
+            self.dropped += 1
+            return None
+        partial.pieces[fragment.offset] = fragment.body
+        partial.received += size
+        self.bytes_held += size
+        if partial.received < partial.total:
+            return None
+        del self._partials[fragment.number]
+        self.bytes_held -= partial.received
+        bundle = b"".join(partial.pieces[offset] for offset in sorted(partial.pieces))
+        return bundle if len(bundle) == partial.total else None
+
+    @property
+    def due_us(self) -> int | None:
+        """When the oldest incomplete bundle will be given up, if `expire` is called."""
+        if not self._partials:
+            return None
+        return next(iter(self._partials.values())).began_us + limits.UNRELIABLE_REASSEMBLY_TIMEOUT_US
+
+    def expire(self, now_us: int) -> None:
+        """Give up unreliable bundles whose missing fragments are overdue."""
+        while self._partials:
+            number, partial = next(iter(self._partials.items()))
+            if partial.began_us + limits.UNRELIABLE_REASSEMBLY_TIMEOUT_US > now_us:
+                return
+            del self._partials[number]
+            self.bytes_held -= partial.received
+            self.dropped += 1
