@@ -54,8 +54,8 @@ class Node:
         self.datagrams: list[Datagram] = []
         self.frames: list[tuple[tuple[int, ...], bytes | bytearray | memoryview]] = []
         self.endings: list[tuple[int, frames.Goodbye]] = []
-        self.observer: Callable[[str, Entry], None] | None = None
-        """Told "receive" and "deliver" with each ordered bundle; for traces."""
+        self.observer: Callable[[Header], None] | None = None
+        """Told of each bundle of messages that takes part in the order as soon as all of it is here; for traces."""
         self.counters: Counter[str] = Counter()
         self.incarnation = incarnation
         sites = len(config.sites)
@@ -129,21 +129,25 @@ class Node:
             if link.next_deadline_us() <= now_us:
                 link.timeout(now_us)
         for reassembly in self.unreliable_reassembly:
-            reassembly.expire(now_us)
+            if reassembly:  # needs no deadline of its own: a link with traffic has one soon enough
+                reassembly.expire(now_us)
         self._settle(now_us)
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
-        deadlines = [link.next_deadline_us() for link in self.links.values()]
-        if self.forwarder.due_us is not None:
-            deadlines.append(self.forwarder.due_us)
+        deadline_us = self.forwarder.due_us
         if self._has_news():
-            deadlines.append(self._announcer.due_us())
-        deadlines += self._slow.values()
-        deadlines += [
-            due_us for reassembly in self.unreliable_reassembly if (due_us := reassembly.due_us) is not None
-        ]
-        return min(deadlines, default=None)
+            due_us = self._announcer.due_us()
+            if deadline_us is None or due_us < deadline_us:
+                deadline_us = due_us
+        for link in self.links.values():
+            due_us = link.next_deadline_us()
+            if deadline_us is None or due_us < deadline_us:
+                deadline_us = due_us
+        for due_us in self._slow.values():
+            if deadline_us is None or due_us < deadline_us:
+                deadline_us = due_us
+        return deadline_us
 
     def _take(self, data: Data, now_us: int) -> None:
         reliable = data.head.kind == PacketKind.DATA
@@ -185,19 +189,21 @@ class Node:
         if not self.order.receive(entry, in_order=self._is_joining(header)):
             self.counters["bundle: duplicate"] += 1
             return
-        if self.observer is not None:
-            self.observer("receive", entry)
+        self._observe(header)
         if header.flags & Flag.LATE:
             original = bundles.payloads(data, header)[0]
             late = Entry(source, bundles.parse(original), original)
             self.order.receive_late(late)
-            if self.observer is not None:
-                self.observer("receive", late)
+            self._observe(late.header)
         elif header.flags & Flag.EVENT:
             event = parse_event(data, header)
             self.delivery.membership.saw((source, header.session), event)
             if event.kind == "join":
                 self._send_missed(event.group, source, header.lts, now_us)
+
+    def _observe(self, header: Header) -> None:
+        if self.observer is not None and not header.flags & (Flag.EVENT | Flag.LATE):
+            self.observer(header)
 
     def _is_joining(self, header: Header) -> bool:
         """Whether a session here is about to join one of the bundle's groups: then the bundle must not
@@ -458,8 +464,7 @@ class Node:
         )
         entry = Entry(self.me, stamped, data)
         order.receive(entry, in_order=self._is_joining(stamped))
-        if self.observer is not None:
-            self.observer("receive", entry)
+        self._observe(stamped)
         fragment = Fragment(self.me, number, destinations, header.length, 0, data)
         self.forwarder.bundle(fragment, lts=lts, aru=aru, now_us=now_us)
         self._announcer.announced(now_us, lts, aru)
@@ -523,8 +528,6 @@ class Node:
 
     def _deliver(self, entry: Entry) -> None:
         header = entry.header
-        if self.observer is not None:
-            self.observer("deliver", entry)
         if header.flags & Flag.LATE:
             return
         if not header.flags & Flag.EVENT:

@@ -56,13 +56,6 @@ class Reassembly:
         bundle = b"".join(partial.pieces[offset] for offset in sorted(partial.pieces))
         return bundle if len(bundle) == partial.total else None
 
-    @property
-    def due_us(self) -> int | None:
-        """When the oldest incomplete bundle will be given up, if `expire` is called."""
-        if not self._partials:
-            return None
-        return next(iter(self._partials.values())).began_us + limits.UNRELIABLE_REASSEMBLY_TIMEOUT_US
-
     def expire(self, now_us: int) -> None:
         """Give up unreliable bundles whose missing fragments are overdue."""
         while self._partials:
