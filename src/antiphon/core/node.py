@@ -55,7 +55,7 @@ class Node:
         self.frames: list[tuple[tuple[int, ...], bytes | bytearray | memoryview]] = []
         self.endings: list[tuple[int, frames.Goodbye]] = []
         self.observer: Callable[[Header], None] | None = None
-        """Told of each bundle of messages that takes part in the order as soon as all of it is here; for traces."""
+        """Told of each ordered bundle of messages as soon as all of it is here; for traces."""
         self.counters: Counter[str] = Counter()
         self.incarnation = incarnation
         sites = len(config.sites)
@@ -186,7 +186,7 @@ class Node:
     def _take_bundle(self, source: int, data: bytes, now_us: int) -> None:
         header = bundles.parse(data)
         entry = Entry(source, header, data)
-        if not self.order.receive(entry, in_order=self._is_joining(header)):
+        if not self.order.receive(entry, in_order=self._keeps_order(header)):
             self.counters["bundle: duplicate"] += 1
             return
         self._observe(header)
@@ -205,10 +205,12 @@ class Node:
         if self.observer is not None and not header.flags & (Flag.EVENT | Flag.LATE):
             self.observer(header)
 
-    def _is_joining(self, header: Header) -> bool:
-        """Whether a session here is about to join one of the bundle's groups: then the bundle must not
-        overtake the join."""
-        return bool(self._joining) and any(
+    def _keeps_order(self, header: Header) -> bool:
+        """Whether a bundle must not overtake a join of ours that is under way: it is for the same group, or
+        it may have to come after a bundle of the same session that is sent again because of the join."""
+        if not self._joining:
+            return False
+        return header.service is Service.FIFO or any(
             name in self._joining for name in bundles.parse_names(header.names)[1:]
         )
 
@@ -242,7 +244,9 @@ class Node:
         if data is None or not self._unreliable[fragment.source].is_new(fragment.number):
             return
         try:
-            self.delivery.message(fragment.source, bundles.parse(data), data)
+            header = bundles.parse(data)
+            self.order.saw_unreliable(header.lts)
+            self.delivery.message(fragment.source, header, data)
         except BadFrame as error:
             self.counters[error.reason] += 1
 
@@ -426,7 +430,8 @@ class Node:
         self.delivery.membership.saw((self.me, session.number), event)
         if event.kind == "join":
             self._joining[event.group] += 1
-            entry.waits_for_stability = not self.delivery.has_settled_member(event.group)
+            if not self.delivery.has_settled_member(event.group):
+                self.order.wait_for_others(entry)
         elif event.kind == "disconnect" and session.is_connected:
             self.endings.append((session.number, frames.Goodbye("bye", "disconnected as asked")))
 
@@ -444,7 +449,7 @@ class Node:
         order = self.order
         number = order.number + 1
         lts = order.lines.tick()
-        aru = order.lines.agreed
+        aru = order.lines.aru
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self.me, session, self.incarnation, sequence, number, previous, lts, aru, destinations,
@@ -463,7 +468,7 @@ class Node:
             destinations=destinations,
         )
         entry = Entry(self.me, stamped, data)
-        order.receive(entry, in_order=self._is_joining(stamped))
+        order.receive(entry, in_order=self._keeps_order(stamped))
         self._observe(stamped)
         fragment = Fragment(self.me, number, destinations, header.length, 0, data)
         self.forwarder.bundle(fragment, lts=lts, aru=aru, now_us=now_us)
@@ -483,7 +488,7 @@ class Node:
             number=self._unreliable_number,
             previous=0,
             lts=self.order.lines.clock,
-            aru=self.order.lines.agreed,
+            aru=self.order.lines.aru,
             destinations=destinations,
         )
         session.sequence += header.message_count
@@ -542,7 +547,7 @@ class Node:
             self.order.forget_session(entry.source, header.session)
 
     def _has_news(self) -> bool:
-        return self._announcer.is_due(self.order.highest_lts, self.order.lines.agreed, bool(self._slow))
+        return self._announcer.is_due(self.order.highest_lts, self.order.lines.aru, bool(self._slow))
 
     def _announce(self, now_us: int) -> None:
         for session in [session for session, until_us in self._slow.items() if until_us <= now_us]:
@@ -551,12 +556,12 @@ class Node:
             return
         hold = bool(self._slow)
         lines = self.order.lines
-        self._announcer.announced(now_us, lines.clock, lines.agreed, hold)
+        self._announcer.announced(now_us, lines.clock, lines.aru, hold)
         if hold:
             self.holding.add(self.me)
         else:
             self.holding.discard(self.me)
-        self.forwarder.update(Update(self.me, hold, self.order.number, lines.clock, lines.agreed))
+        self.forwarder.update(Update(self.me, hold, self.order.number, lines.clock, lines.aru))
 
     # Questions --------------------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 Follows: thesis 3.4.1 and 6.4 as far as it goes while no daemon comes or goes.
 Deviation from 3.4.2: the thesis prunes conservatively from the moment a join is *seen*. That is not enough:
 a sender that has not seen the join yet may be ahead in lts, so that its message is ordered after the join but
-was pruned from the joiner's site. Here a sender that sees a join sends such messages again (`missed_by`), and
-the joiner's site delivers its first join to a group only when the join is stable, so that they come in time.
+was pruned from the joiner's site. Here a sender that sees a join sends such messages again (LATE bundles).
+The joiner's site delivers its first join to a group only when every other site is known to have seen it, and
+until then vouches for nothing from the join on; so such messages come in time, and safe ones wait for them.
 """
 
 from collections import Counter

@@ -13,15 +13,11 @@ class Entry(Struct, eq=False):
     header: Header
     bundle: bytes | bytearray | memoryview
     delivered: bool = False
-    waits_for_stability: bool = False
-    """Delivered here only once it is stable, whatever its service (a site's first join to a group)."""
-
+    waits_for_others: bool = False
+    """Delivered here only once every other site has it: a site's first join to a group."""
     resent: int = 0
     """Mask of the sites to which it was sent again because they joined its group while it was under way."""
 
     def __lt__(self, other: "Entry") -> bool:
-        """The one order: by lts, then by site, then (for a site's reliable ones) by number."""
-        mine, theirs = self.header, other.header
-        if mine.lts != theirs.lts:
-            return mine.lts < theirs.lts
-        return (self.source, mine.number) < (other.source, theirs.number)
+        """The one order: no two bundles share an lts."""
+        return self.header.lts < other.header.lts

@@ -35,9 +35,9 @@ class Chain:
     def is_ready(self, previous: int, contiguous: int) -> bool:
         """Whether everything up to `previous` is done, given that the source's bundles up to `contiguous`
         have all come or were skipped."""
-        if self.done >= previous:
-            return True
-        return contiguous >= previous and all(number > previous for number in self._undelivered)
+        if self._undelivered and min(self._undelivered) <= previous:
+            return False
+        return self.done >= previous or contiguous >= previous
 
     def wait(self, entry: Entry) -> None:
         """A FIFO entry that is not ready."""

@@ -2,7 +2,13 @@
 
 Follows: thesis 5.1. C[i] is the lts up to which everything from site i has come; HA[i] is the aru that site i
 last announced. The agreed line is the smallest C, the stable line the smallest HA.
+Deviation: the site stands in the last bits of an lts. Lamport's rule holds, no two bundles share an lts, and
+one number is the whole place in the order, where the thesis breaks ties by site.
 """
+
+from antiphon import limits
+
+_SITE_BITS = (limits.SITES_MAX - 1).bit_length()
 
 
 class Lines:
@@ -15,13 +21,19 @@ class Lines:
         """Every bundle with an lts up to this has come or has no receiver here."""
         self.stable = 0
         """Every bundle with an lts up to this is known to have come everywhere it had to."""
+        self.stable_elsewhere = 0
+        """The same, our own site not counted."""
+        self.aru = 0
+        """What this site announces: the agreed line, unless something holds it back."""
+        self.held_below: int | None = None
+        """While set, this site does not vouch for anything from this lts on."""
         self._me = me
         self._received = [0] * sites
         self._arus = [0] * sites
 
     def tick(self) -> int:
         """The lts of a new bundle of this site."""
-        self.clock += 1
+        self.clock = ((self.clock >> _SITE_BITS) + 1 << _SITE_BITS) | self._me
         return self.clock
 
     def saw(self, lts: int) -> None:
@@ -40,8 +52,13 @@ class Lines:
         """Draw both lines again."""
         self._received[self._me] = self.clock
         self.agreed = min(self._received)
-        self._arus[self._me] = self.agreed
+        aru = self.agreed
+        if self.held_below is not None and aru >= self.held_below:
+            aru = self.held_below - 1
+        self.aru = self._arus[self._me] = max(aru, self.aru)
         self.stable = min(self._arus)
+        others = [aru for site, aru in enumerate(self._arus) if site != self._me]
+        self.stable_elsewhere = min(others, default=self.agreed)
 
     def slowest(self) -> tuple[int, int]:
         """The sites that hold back the agreed and the stable line."""

@@ -55,6 +55,7 @@ class SymmetricOrder:
         self._chains: dict[tuple[int, int], Chain] = {}
         self._order: list[Entry] = []  # heap: undelivered causal, agreed and safe bundles
         self._held: list[Entry] = []  # heap: everything not yet stable
+        self._waiting_for_others: deque[int] = deque()  # lts values
         self.moved = False
         """Whether anything came in since `settle`."""
 
@@ -147,6 +148,10 @@ class SymmetricOrder:
         self._chains.pop((source, session), None)
         self._sources[source].blocked.discard(session)
 
+    def saw_unreliable(self, lts: int) -> None:
+        """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
+        self._saw(lts, of_a_bundle=False)
+
     def _saw(self, lts: int, of_a_bundle: bool = True) -> None:
         self.moved = True
         self.lines.saw(lts)
@@ -216,9 +221,12 @@ class SymmetricOrder:
         order = self._order
         while order and order[0].header.lts <= lines.agreed:
             entry = order[0]
-            needs_stability = entry.waits_for_stability or entry.header.service is Service.SAFE
-            if needs_stability and entry.header.lts > lines.stable:
+            if entry.header.service is Service.SAFE and entry.header.lts > lines.stable:
                 break
+            if entry.waits_for_others:
+                if entry.header.lts > lines.stable_elsewhere:
+                    break
+                self._vouch_again()
             heapq.heappop(order)
             self._deliver(entry)
         while self._held and self._held[0].header.lts <= lines.stable and self._held[0].delivered:
@@ -226,6 +234,18 @@ class SymmetricOrder:
             size = len(entry.bundle)
             self.held_bytes -= size
             self._sources[entry.source].held_bytes -= size
+
+    def wait_for_others(self, entry: Entry) -> None:
+        """Deliver a bundle of ours only once every other site has it, and vouch for nothing from it on
+        before: what they send us again because of it counts as missing until then."""
+        entry.waits_for_others = True
+        self._waiting_for_others.append(entry.header.lts)
+        self.lines.held_below = self._waiting_for_others[0]
+
+    def _vouch_again(self) -> None:
+        self._waiting_for_others.popleft()
+        self.lines.held_below = self._waiting_for_others[0] if self._waiting_for_others else None
+        self.lines.advance()
 
     def _deliver(self, entry: Entry) -> None:
         self._hand_up(entry)

@@ -23,11 +23,9 @@ class Announcer:
         if hold is not None:
             self._hold = hold
 
-    def is_due(self, highest_lts: int, agreed: int, hold: bool) -> bool:
+    def is_due(self, highest_lts: int, aru: int, hold: bool) -> bool:
         """Whether others wait for news: somebody's bundle with `highest_lts` needs our lts or our aru."""
-        return (
-            highest_lts > self._lts or (agreed > self._aru and highest_lts > self._aru) or hold != self._hold
-        )
+        return highest_lts > self._lts or (aru > self._aru and highest_lts > self._aru) or hold != self._hold
 
     def due_us(self) -> int:
         """The earliest time at which an update may go."""

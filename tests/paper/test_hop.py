@@ -1,0 +1,245 @@
+"""The Hop protocol, sentence by sentence: Spread paper 3.2 and thesis 4.3."""
+
+import pytest
+from stories import DELAY_US, LinkPair
+
+from antiphon.core.links.flow import WINDOW_MIN_PACKETS, Regulator
+from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX, LinkState
+from antiphon.wire import packet
+from antiphon.wire.packet import Ack, Data, Nack, PacketKind
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%04d" % number + b"." * 1_200 for number in range(count)]
+
+
+def lose_once(*numbers: int):
+    """Lose the first copy of the data packets with these numbers on their way to end 1."""
+    left = set(numbers)
+
+    def lose(receiver, incoming):
+        if receiver == 1 and isinstance(incoming, Data) and incoming.head.number in left:
+            left.discard(incoming.head.number)
+            return True
+        return False
+
+    return lose
+
+
+def test_packets_are_handed_up_despite_the_loss_of_earlier_ones():
+    """Non-blocking: packets are forwarded despite the loss of packets ordered earlier. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.lose = lose_once(2)
+    pair.send(*numbered(5))
+    pair.run(pair.now_us + DELAY_US + 500)
+    assert [body[:4] for body in pair.received[1]] == [b"0000", b"0002", b"0003", b"0004"]
+
+
+def test_what_was_lost_is_asked_for_and_comes_once():
+    """Nacks are sent for specific lost packets after a short delay. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.lose = lose_once(2, 4)
+    pair.send(*numbered(6))
+    pair.run(pair.now_us + 10 * DELAY_US)
+    assert sorted(body[:4] for body in pair.received[1]) == [b"%04d" % number for number in range(6)]
+    assert [nack.ranges for nack in pair.kinds(0, Nack)] == [[(2, 1), (4, 1)]]
+    assert pair.ends[0].counters["retransmitted"] == 2
+
+
+def test_a_nack_waits_a_little_for_packets_that_are_only_late():
+    """The delay can help avoid false positive loss indications. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.send(*numbered(3))
+    flying = pair._flying
+    first = next(index for index, (_, receiver, data) in enumerate(flying) if receiver == 1)
+    flying[first], flying[first + 1] = (
+        (flying[first][0], 1, flying[first + 1][2]),
+        (flying[first + 1][0], 1, flying[first][2]),
+    )
+    pair.run(pair.now_us + 5 * DELAY_US)
+    assert len(pair.received[1]) == 3
+    assert pair.kinds(0, Nack) == []
+
+
+def test_a_loss_at_the_end_is_noticed_through_the_senders_ack():
+    """To detect loss when no further packets are sent the sender sends a link acknowledgment which specifies
+    the highest sequence value sent. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.lose = lose_once(3)
+    pair.send(*numbered(3))
+    pair.run(pair.now_us + 500_000)
+    assert len(pair.received[1]) == 3
+    assert any(ack.highest_sent == 3 for ack in pair.kinds(1, Ack))
+
+
+def test_duplicates_are_dropped():
+    """If the missing packet list does not contain the packet, the packet is a duplicate. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.send(*numbered(3))
+    pair._flying = [copy for flight in pair._flying for copy in (flight, flight)]
+    pair.run(pair.now_us + 5 * DELAY_US)
+    assert len(pair.received[1]) == 3
+    assert pair.ends[1].counters["duplicates"] == 3
+
+
+def test_acks_come_by_count():
+    """The receiver sends link acknowledgments either periodically or after some number of packets, whichever
+    is sooner. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.ends[0].regulator.window_packets = 700.0
+    pair.send(*numbered(3 * ACK_PACKETS))
+    while len(pair.received[1]) < 3 * ACK_PACKETS:
+        pair.step()
+    sent = [ack for ack in pair._flying if ack[1] == 0]
+    assert len(sent) == 3
+
+
+def test_acks_come_by_time():
+    """The same sentence: a single packet is acknowledged, too. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.send(b"one packet and nothing after it")
+    pair.run(pair.now_us + 5 * DELAY_US)
+    assert [ack.aru for ack in pair.kinds(0, Ack)] == [1]
+    assert pair.ends[0].in_flight_packets == 0
+    assert pair.ends[0].open_bytes == 0
+
+
+def test_the_receiver_fails_the_link_after_k_nacks():
+    """If a lost packet has not been received after the receiver has sent k nacks, the receiver declares the
+    link failed. (thesis 4.3)"""
+    pair = LinkPair()
+    pair.lose = lambda receiver, incoming: isinstance(incoming, Data) and incoming.head.number == 2
+    pair.send(*numbered(3))
+    for _ in range(20_000):
+        if pair.ends[1].state is LinkState.FAILED:
+            break
+        pair.step()
+    assert pair.ends[1].state is LinkState.FAILED
+    assert f"{NACKS_MAX + 1} nacks" in pair.ends[1].reason
+    assert len(pair.kinds(0, Nack)) >= NACKS_MAX
+
+
+def test_the_sender_fails_the_link_after_k_nacks():
+    """After resending the packet MaxNACKS times, the sender will fail the link. (thesis 4.3)"""
+    pair = LinkPair()
+    failed = []
+    pair.lose = lambda receiver, incoming: isinstance(incoming, Data) and incoming.head.number == 2
+    pair.send(*numbered(3))
+    for _ in range(20_000):
+        pair.step()
+        if pair.ends[0].counters["failures"]:
+            failed.append(pair.ends[0].counters["failures"])
+            break
+    assert failed == [1]
+    assert pair.ends[0].counters["retransmitted"] == NACKS_MAX + 1
+
+
+def test_silence_fails_the_link_and_an_answer_opens_it_again():
+    """The packet will cross the link in a bounded time or else the link will be declared failed. (thesis 4.3;
+    that a failed link is tried again is ours)"""
+    pair = LinkPair()
+    pair.lose = lambda receiver, incoming: True
+    pair.send(b"into the void")
+    while pair.ends[0].state is LinkState.OPEN and pair.now_us < 120_000_000:
+        pair.step()
+    assert pair.ends[0].state is LinkState.FAILED
+    assert f"{PROBES_MAX + 1} questions" in pair.ends[0].reason
+    pair.lose = lambda receiver, incoming: False
+    pair.run(pair.now_us + 10_000_000)
+    assert pair.ends[0].state is LinkState.OPEN
+    assert pair.received[1] == [b"into the void"]
+
+
+def test_a_restarted_peer_is_refused():
+    """A new process at the other end knows nothing of this link. (ours: the set of daemons is fixed)"""
+    pair = LinkPair()
+    pair.send(b"before")
+    pair.run(pair.now_us + 5 * DELAY_US)
+    prefix = packet.prefix(PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=999)
+    pair.ends[0].receive(packet.parse(memoryview(packet.hello(prefix, 0, 1, 0))), pair.now_us)
+    assert pair.ends[0].state is LinkState.REFUSED
+    assert "restart" in pair.ends[0].reason
+
+
+@pytest.mark.parametrize("body_bytes", [50, 300, 700, 5_000, 59_000])
+def test_packets_are_packed_full(body_bytes):
+    """Each packet that is sent on the network is packed with as many objects as will fit. (paper 3.1)"""
+    pair = LinkPair()
+    pair.ends[0].regulator.window_packets = 700.0
+    bodies = [bytes([65 + index % 26]) * body_bytes for index in range(max(4, 60_000 // body_bytes))]
+    pair.send(*bodies)
+    pair.run(pair.now_us + 2 * DELAY_US)
+    assert b"".join(pair.received[1]) == b"".join(bodies)
+    carried = sum(map(len, bodies))
+    sizes = [data.size_bytes for data in pair.kinds(1, Data)]
+    assert sum(sizes) <= 1.05 * (carried + len(bodies) * 32 + len(sizes) * 56) + 1_400
+    assert max(sizes) <= 1_400 - 16
+
+
+def test_the_window_bounds_what_is_outstanding():
+    """A sliding window, which limits the total outstanding packets on the link. (paper 3.2)"""
+    pair = LinkPair(window_bytes=70_000)
+    pair.send(*numbered(400))
+    most = 0
+    while len(pair.received[1]) < 400 and pair.now_us < 60_000_000:
+        pair.step()
+        most = max(most, pair.ends[0].in_flight_packets)
+    assert len(pair.received[1]) == 400
+    assert most <= 70_000 // 1_400
+
+
+def test_retransmissions_go_out_even_when_the_window_is_full():
+    """Retransmissions are sent even when the limit on the number of outstanding packets has been reached.
+    (thesis 4.3)"""
+    pair = LinkPair(window_bytes=8 * 1_400)
+    pair.lose = lose_once(1)
+    pair.send(*numbered(30))
+    pair.run(pair.now_us + 3_000_000)
+    assert len(pair.received[1]) == 30
+
+
+def test_the_bucket_limits_the_rate():
+    """A leaky bucket with both a maximum burst size and an average rate limitation. (thesis 4.3)"""
+    pair = LinkPair(rate_bytes_per_s=1_000_000)
+    began_us = pair.now_us
+    pair.ends[0].regulator.window_packets = 700.0
+    pair.send(*numbered(1_000))
+    while len(pair.received[1]) < 1_000:
+        pair.step()
+    assert pair.now_us - began_us >= 1_000_000
+
+
+def test_slow_start_then_one_packet_a_round_trip():
+    """Slow start up to the threshold, additive increase above it. (Van Jacobson, by way of RMP)"""
+    regulator = Regulator(1_000, 0, 1_400, 0)
+    regulator.acked(16)
+    assert regulator.window_packets == 32
+    regulator.lost(number=40, highest_sent=48)
+    assert regulator.window_packets == 16
+    for _ in range(16):
+        regulator.acked(1)
+    assert 16.9 < regulator.window_packets < 17.1
+
+
+def test_one_decrease_for_all_losses_of_a_window():
+    """Multiplicative decrease, once for the losses of one window of data. (Van Jacobson)"""
+    regulator = Regulator(1_000, 0, 1_400, 0)
+    regulator.acked(48)
+    for number in range(40, 60):
+        regulator.lost(number, highest_sent=64)
+    assert regulator.window_packets == 32
+    regulator.lost(65, highest_sent=90)
+    assert regulator.window_packets == 16
+
+
+def test_the_timer_backs_off():
+    """Timer back-off: each vain wait doubles the next, and the window starts again. (Van Jacobson)"""
+    regulator = Regulator(1_000, 0, 1_400, 0)
+    regulator.measured(40_000)
+    first_us = regulator.timeout_us
+    assert first_us == 40_000 + 4 * 20_000
+    regulator.timed_out(100)
+    assert regulator.timeout_us == 2 * first_us
+    assert regulator.window_packets == WINDOW_MIN_PACKETS
+    regulator.acked(1)
+    assert regulator.timeout_us == first_us
