@@ -1,4 +1,4 @@
-"""Makes `stories` importable by the tests beside it."""
+"""Makes `small_worlds` importable by the tests beside it."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Groups, views and pruning: thesis 2.2, 3.4 and Spread paper 2 and 3.2."""
 
-from stories import Cluster
+from small_worlds import Cluster
 
 from antiphon.service import Service
 from antiphon.types import Cause

@@ -1,7 +1,7 @@
 """The Hop protocol, sentence by sentence: Spread paper 3.2 and thesis 4.3."""
 
 import pytest
-from stories import DELAY_US, LinkPair
+from small_worlds import DELAY_US, LinkPair
 
 from antiphon.core.links.flow import WINDOW_MIN_PACKETS, Regulator
 from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX, LinkState

@@ -1,7 +1,7 @@
 """The ordering algorithm, sentence by sentence: thesis chapter 5 and Spread paper 3.3."""
 
 import pytest
-from stories import Cluster
+from small_worlds import Cluster
 
 from antiphon.limits import SITES_MAX
 from antiphon.service import Service

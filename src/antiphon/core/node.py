@@ -82,6 +82,7 @@ class Node:
         self._slow: dict[int, int] = {}  # session with too much output -> until when senders wait for it
         self.holding: set[int] = set()
         """Sites whose clients cannot keep up: nobody orders new messages until they can."""
+        self._serials = [0] * sites  # of each site's newest update
         self._checked: dict[bytes, tuple[str, ...]] = {}
 
     def _link_config(self, neighbour: int) -> LinkConfig:
@@ -231,10 +232,15 @@ class Node:
     def _take_update(self, update: Update) -> None:
         self.order.update(update)
         self.forwarder.update(update)
-        if update.hold:
-            self.holding.add(update.source)
+        if update.serial > self._serials[update.source]:
+            self._serials[update.source] = update.serial
+            self._note_hold(update.source, update.hold)
+
+    def _note_hold(self, site: int, hold: bool) -> None:
+        if hold:
+            self.holding.add(site)
         else:
-            self.holding.discard(update.source)
+            self.holding.discard(site)
 
     def _take_unreliable(self, fragment: Fragment, now_us: int) -> None:
         self.forwarder.unreliable(fragment)
@@ -557,11 +563,10 @@ class Node:
         hold = bool(self._slow)
         lines = self.order.lines
         self._announcer.announced(now_us, lines.clock, lines.aru, hold)
-        if hold:
-            self.holding.add(self.me)
-        else:
-            self.holding.discard(self.me)
-        self.forwarder.update(Update(self.me, hold, self.order.number, lines.clock, lines.aru))
+        self._note_hold(self.me, hold)
+        self._serials[self.me] += 1
+        serial = self._serials[self.me]
+        self.forwarder.update(Update(self.me, hold, serial, self.order.number, lines.clock, lines.aru))
 
     # Questions --------------------------------------------------------------------------------------------
 

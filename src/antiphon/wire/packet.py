@@ -21,7 +21,7 @@ DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follow
 
     FRAGMENT  offset (4), source site (2), zero (2), bundle bytes in all (4), bundle number (8),
               destinations (8), bytes
-    UPDATE    source site (2), flags (2), number (8), lts (8), aru (8)
+    UPDATE    source site (2), flags (2), serial (4), number (8), lts (8), aru (8)
     SKIP      source site (2), zero (2), first number (8), last number (8), lts (8), aru (8)
 
 A train is what the kernel sends or receives in one call: packets of equal size back to back, only the last
@@ -51,7 +51,7 @@ _ITEM = Layout("!BBH")
 ITEM_BYTES = _ITEM.size
 _FRAGMENT = Layout("!IHHIQQ")
 FRAGMENT_BYTES = _FRAGMENT.size
-_UPDATE = Layout("!HHQQQ")
+_UPDATE = Layout("!HHIQQQ")
 _SKIP = Layout("!HHQQQQ")
 _HELLO = Layout("!IQQ")
 _ACK = Layout("!QQI")
@@ -113,6 +113,8 @@ class Update(Struct, frozen=True):
 
     source: int
     hold: bool
+    serial: int
+    """Counts the site's updates: of two, the one with the greater serial is the newer."""
     number: int
     lts: int
     aru: int
@@ -224,7 +226,12 @@ def fragment_item(fragment: Fragment, start: int, end: int) -> list[bytes | memo
 def update_item(update: Update) -> bytes:
     """`update` as one item."""
     return _ITEM.pack(ItemType.UPDATE, 0, _UPDATE.size) + _UPDATE.pack(
-        update.source, UPDATE_HOLD if update.hold else 0, update.number, update.lts, update.aru
+        update.source,
+        UPDATE_HOLD if update.hold else 0,
+        update.serial,
+        update.number,
+        update.lts,
+        update.aru,
     )
 
 
@@ -337,8 +344,8 @@ def _parse_items(data: memoryview) -> list[Item]:
         if kind == ItemType.FRAGMENT:
             items.append(_parse_fragment(data, at, length))
         elif kind == ItemType.UPDATE and length == _UPDATE.size:
-            source, flags, number, lts, aru = _UPDATE.unpack_from(data, at)
-            items.append(Update(source, bool(flags & UPDATE_HOLD), number, lts, aru))
+            source, flags, serial, number, lts, aru = _UPDATE.unpack_from(data, at)
+            items.append(Update(source, bool(flags & UPDATE_HOLD), serial, number, lts, aru))
         elif kind == ItemType.SKIP and length == _SKIP.size:
             source, _zero, first, last, lts, aru = _SKIP.unpack_from(data, at)
             if not 0 < first <= last:

@@ -36,6 +36,8 @@ PROBES_MAX = 12
 
 
 class LinkState(Enum):
+    """Where a link stands with its other end."""
+
     CLOSED = "closed"
     """The other side has not answered yet."""
     OPEN = "open"

@@ -64,11 +64,7 @@ class Packer:
     def add_update(self, update: Update) -> None:
         """An update makes an older one of the same source that still waits pointless."""
         waiting = self._updates.get(update.source)
-        if waiting is None or (waiting.number, waiting.lts, waiting.aru) <= (
-            update.number,
-            update.lts,
-            update.aru,
-        ):
+        if waiting is None or waiting.serial < update.serial:
             self._updates[update.source] = update
 
     def add_skip(self, skip: Skip) -> None:

@@ -1,0 +1,500 @@
+"""Golden bytes: what stands on the wire, field by field. A change here is a change of the protocol.
+
+Each vector is written out in hexadecimal, a field a line. Encoding the value gives the vector, and decoding
+the vector gives the value. The layouts are described in docs/reference/wire.md.
+"""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+
+from antiphon.errors import BadFrame, BadPacket
+from antiphon.service import Service
+from antiphon.types import Cause, Envelope, Left, Message, View, ViewId
+from antiphon.wire import bundle, frames, packet
+from antiphon.wire.packet import Ack, Data, Fragment, Head, Hello, Nack, PacketKind, Skip, Update
+
+
+def octets(*lines: str) -> bytes:
+    """The bytes of a vector; what follows a hash mark in a line is a remark."""
+    return bytes.fromhex("".join(line.partition("#")[0] for line in lines))
+
+
+def prefix_of(kind: PacketKind) -> bytes:
+    return packet.prefix(kind, digest=0xD1E57001, sender=2, receiver=0x0103, incarnation=0x0A0B0C0D)
+
+
+def head_of(kind: PacketKind, number: int = 0) -> Head:
+    return Head(kind, digest=0xD1E57001, sender=2, receiver=0x0103, incarnation=0x0A0B0C0D, number=number)
+
+
+def head_vector(kind: str, number: str) -> bytes:
+    return octets(
+        "A7          # magic",
+        "01          # version",
+        f"{kind}     # kind",
+        "00          # seal: plain",
+        "D1E57001    # digest",
+        "0002        # sender",
+        "0103        # receiver",
+        "0A0B0C0D    # incarnation",
+        f"{number}   # number",
+    )
+
+
+# Packets --------------------------------------------------------------------------------------------------
+
+
+def test_hello() -> None:
+    vector = head_vector("01", "0000000000000000") + octets(
+        "11223344            # incarnation of the receiver as the sender knows it",
+        "00000000000F4240    # sender's clock: 1,000,000 us",
+        "00000000000F423F    # last clock value that the receiver sent",
+    )
+    assert packet.hello(prefix_of(PacketKind.HELLO), 0x11223344, 1_000_000, 999_999) == vector
+    assert packet.parse(memoryview(vector)) == Hello(
+        head_of(PacketKind.HELLO), known_incarnation=0x11223344, clock_us=1_000_000, echo_us=999_999
+    )
+
+
+def test_ack() -> None:
+    vector = head_vector("04", "0000000000000000") + octets(
+        "0000000000000064    # aru",
+        "0000000100000000    # highest number sent",
+        "000003E8            # the newest packet came 1,000 us ago",
+    )
+    assert packet.ack(prefix_of(PacketKind.ACK), 100, 1 << 32, 1_000) == vector
+    assert packet.parse(memoryview(vector)) == Ack(
+        head_of(PacketKind.ACK), aru=100, highest_sent=1 << 32, delay_us=1_000
+    )
+
+
+def test_an_ack_that_asks_for_an_answer() -> None:
+    vector = head_vector("04", "0000000000000001") + octets(
+        "0000000000000064    # aru",
+        "0000000000000065    # highest number sent",
+        "00000000            # the newest packet came just now",
+    )
+    assert packet.ack(prefix_of(PacketKind.ACK), 100, 101, 0, question=True) == vector
+    assert packet.parse(memoryview(vector)) == Ack(
+        head_of(PacketKind.ACK, number=1), aru=100, highest_sent=101, delay_us=0
+    )
+
+
+def test_nack() -> None:
+    vector = head_vector("05", "0000000000000000") + octets(
+        "0000000000000064    # aru",
+        "0002                # count",
+        "0000000000000065    # first number of the first range",
+        "00000001            # how many",
+        "0000000000000070    # first number of the second range",
+        "00000010            # how many",
+    )
+    assert packet.nack(prefix_of(PacketKind.NACK), 100, [(101, 1), (112, 16)]) == vector
+    assert packet.parse(memoryview(vector)) == Nack(
+        head_of(PacketKind.NACK), aru=100, ranges=[(101, 1), (112, 16)]
+    )
+
+
+FRAGMENT_VECTOR = octets(
+    "01                  # type: fragment",
+    "00                  # flags",
+    "0021                # length of what follows: 28 and the bytes",
+    "00000003            # offset",
+    "0005                # source site",
+    "0000                # zero",
+    "00000100            # bundle bytes in all",
+    "0000000000000009    # bundle number",
+    "8000000000000001    # destinations: sites 0 and 63",
+    "48454C4C4F          # bytes: HELLO",
+)
+FRAGMENT = Fragment(source=5, number=9, destinations=(1 << 63) | 1, total=256, offset=3, body=b"HELLO")
+
+UPDATE_VECTOR = octets(
+    "02                  # type: update",
+    "00                  # flags",
+    "0020                # length of what follows",
+    "0005                # source site",
+    "0001                # flags: hold",
+    "00000007            # serial",
+    "0000000000000009    # number",
+    "000000000000000A    # lts",
+    "000000000000000B    # aru",
+)
+UPDATE = Update(source=5, hold=True, serial=7, number=9, lts=10, aru=11)
+
+SKIP_VECTOR = octets(
+    "03                  # type: skip",
+    "00                  # flags",
+    "0024                # length of what follows",
+    "0005                # source site",
+    "0000                # zero",
+    "0000000000000009    # first number",
+    "000000000000000C    # last number",
+    "000000000000000D    # lts",
+    "000000000000000E    # aru",
+)
+SKIP = Skip(source=5, first=9, last=12, lts=13, aru=14)
+
+
+def test_items() -> None:
+    assert b"".join(packet.fragment_item(FRAGMENT, 0, 5)) == FRAGMENT_VECTOR
+    assert packet.update_item(UPDATE) == UPDATE_VECTOR
+    assert packet.skip_item(SKIP) == SKIP_VECTOR
+    assert len(UPDATE_VECTOR) == packet.UPDATE_ITEM_BYTES
+    assert len(SKIP_VECTOR) == packet.SKIP_ITEM_BYTES
+    assert len(FRAGMENT_VECTOR) - len(FRAGMENT.body) == packet.FRAGMENT_ITEM_BYTES
+
+
+def test_a_part_of_a_fragment_has_its_own_offset() -> None:
+    whole = Fragment(source=5, number=9, destinations=(1 << 63) | 1, total=256, offset=1, body=b"..HELLO..")
+    assert b"".join(packet.fragment_item(whole, 2, 7)) == FRAGMENT_VECTOR
+
+
+@pytest.mark.parametrize(
+    ("kind", "byte", "number"),
+    [(PacketKind.DATA, "02", 0x0102030405060708), (PacketKind.UNRELIABLE, "03", 0)],
+)
+def test_data_carries_items(kind: PacketKind, byte: str, number: int) -> None:
+    vector = head_vector(byte, f"{number:016X}") + FRAGMENT_VECTOR + UPDATE_VECTOR + SKIP_VECTOR
+    assert packet.head(prefix_of(kind), number) == vector[: packet.HEAD_BYTES]
+    assert packet.parse(memoryview(vector)) == Data(
+        head_of(kind, number), count=1, items=[FRAGMENT, UPDATE, SKIP], size_bytes=len(vector)
+    )
+
+
+def test_an_update_without_hold() -> None:
+    update = Update(source=5, hold=False, serial=7, number=9, lts=10, aru=11)
+    vector = UPDATE_VECTOR[:6] + octets("0000    # flags: none") + UPDATE_VECTOR[8:]
+    assert packet.update_item(update) == vector
+    read = packet.parse(memoryview(head_vector("02", "0000000000000001") + vector))
+    assert isinstance(read, Data)
+    assert read.items == [update]
+
+
+def test_a_train_is_packets_back_to_back() -> None:
+    first = head_vector("02", "0000000000000007") + FRAGMENT_VECTOR
+    second = (
+        head_vector("02", "0000000000000008")
+        + FRAGMENT_VECTOR[:4]
+        + octets("00000008    # offset")
+        + FRAGMENT_VECTOR[8:32]
+        + octets("20574F524C    # bytes")
+    )
+    vector = first + second
+    fragment = Fragment(
+        source=5, number=9, destinations=(1 << 63) | 1, total=256, offset=3, body=b"HELLO WORL"
+    )
+    train = packet.fragment_train(prefix_of(PacketKind.DATA), 7, fragment, 0, 5, 2)
+    assert b"".join(train) == vector
+    assert list(packet.parse_train(memoryview(vector), len(first))) == [
+        Data(head_of(PacketKind.DATA, 7), count=2, items=[fragment], size_bytes=len(vector))
+    ]
+
+
+def test_room_is_left_for_the_seal() -> None:
+    assert packet.capacity(1_400) == 1_400 - 24 - 16
+
+
+@pytest.mark.parametrize(
+    ("offset", "byte", "reason"),
+    [
+        (0, 0xA8, "packet: not ours"),
+        (1, 0x02, "packet: unknown version"),
+        (2, 0x00, "packet: unknown kind or wrong size"),
+        (2, 0x06, "packet: unknown kind or wrong size"),
+        (3, 0x01, "packet: sealed"),
+        (24, 0x00, "item: unknown type or wrong size"),
+        (24, 0x02, "item: unknown type or wrong size"),
+        (26, 0x01, "item: longer than its packet"),
+        (27, 0x1C, "fragment: empty"),
+        (27, 0x1F, "item: cut short"),
+        (28, 0x01, "fragment: outside its bundle"),
+        (36, 0xFF, "fragment: outside its bundle"),
+        (38, 0x00, "fragment: outside its bundle"),
+        (47, 0x00, "fragment: no number"),
+    ],
+)
+def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> None:
+    damaged = bytearray(head_vector("02", "0000000000000001") + FRAGMENT_VECTOR)
+    damaged[offset] = byte
+    with pytest.raises(BadPacket, match=reason):
+        packet.parse(memoryview(damaged))
+
+
+# The bundle -----------------------------------------------------------------------------------------------
+
+BUNDLE_HEAD = (
+    "00000077            # length",
+    "01                  # kind: bundle",
+    "04                  # service: agreed",
+    "01                  # flags: self-discard",
+    "02                  # group_count",
+    "0014                # names_bytes",
+    "0003                # message_count",
+    "FFF9                # tag: -7",
+)
+BUNDLE_STAMP = (
+    "0002                # daemon",
+    "00000003            # session",
+    "0A0B0C0D            # incarnation",
+    "0000000000000064    # sequence",
+    "0000000000000005    # number",
+    "0000000000000004    # previous",
+    "0000000000000037    # lts",
+    "0000000000000030    # aru",
+    "8000000000000001    # destinations: sites 0 and 63",
+)
+BUNDLE_REST = (
+    "00000000000F4240    # sent_us: 1,000,000",
+    "09 23616E6E2365617374     # sender: #ann#east",
+    "04 6E657773         # first group: news",
+    "04 63686174         # second group: chat",
+    "00000005            # length of the first message",
+    "00000000            # of the second",
+    "00000002            # of the third",
+    "48454C4C4F          # HELLO",
+    "4849                # HI",
+)
+UNSTAMPED = octets(*BUNDLE_HEAD, "00" * 58, *BUNDLE_REST)
+STAMPED = octets(*BUNDLE_HEAD, *BUNDLE_STAMP, *BUNDLE_REST)
+
+
+def test_a_bundle_as_the_client_writes_it() -> None:
+    names = bundle.names_area("#ann#east", ["news", "chat"])
+    buffers = bundle.encode(
+        names,
+        2,
+        Service.AGREED,
+        [b"HELLO", b"", b"HI"],
+        flags=bundle.Flag.SELF_DISCARD,
+        tag=-7,
+        sent_us=1_000_000,
+    )
+    assert b"".join(buffers) == UNSTAMPED
+    assert bundle.parse_from_client(UNSTAMPED).names == names
+
+
+def test_a_bundle_as_its_daemon_stamps_it() -> None:
+    data = bytearray(UNSTAMPED)
+    bundle.stamp(
+        data,
+        daemon=2,
+        session=3,
+        incarnation=0x0A0B0C0D,
+        sequence=100,
+        number=5,
+        previous=4,
+        lts=55,
+        aru=48,
+        destinations=(1 << 63) | 1,
+    )
+    assert bytes(data) == STAMPED
+
+
+def test_a_bundle_as_every_daemon_reads_it() -> None:
+    header = bundle.parse(STAMPED)
+    assert header == bundle.Header(
+        length=len(STAMPED),
+        service=Service.AGREED,
+        flags=bundle.Flag.SELF_DISCARD,
+        names=b"\x09#ann#east\x04news\x04chat",
+        message_count=3,
+        tag=-7,
+        daemon=2,
+        session=3,
+        incarnation=0x0A0B0C0D,
+        sequence=100,
+        number=5,
+        previous=4,
+        lts=55,
+        aru=48,
+        destinations=(1 << 63) | 1,
+        sent_us=1_000_000,
+    )
+    assert bundle.parse_names(header.names) == ("#ann#east", "news", "chat")
+    assert bundle.peek_lines(STAMPED[: bundle.HEADER_BYTES]) == (55, 48)
+
+
+def test_a_bundle_as_the_receiving_client_reads_it() -> None:
+    envelope = Envelope("#ann#east", ("news", "chat"), Service.AGREED, -7, 2, 3, 100, 55, 1_000_000)
+    assert bundle.decode(STAMPED) == [
+        Message(b"HELLO", envelope, 0),
+        Message(b"", envelope, 1),
+        Message(b"HI", envelope, 2),
+    ]
+
+
+def test_flags_of_bundles() -> None:
+    assert {flag.name: int(flag) for flag in bundle.Flag} == {"SELF_DISCARD": 1, "EVENT": 2, "LATE": 4}
+
+
+@pytest.mark.parametrize(
+    ("offset", "byte", "reason"),
+    [
+        (3, 0x76, "wrong length or kind"),
+        (4, 0x02, "wrong length or kind"),
+        (5, 0x06, "unknown service"),
+        (7, 0x01, "wrong number of names"),
+        (8, 0x10, "too many names"),
+        (9, 0x13, "a name does not fit"),
+        (10, 0x01, "longer than its frame"),
+        (11, 0x00, "no message"),
+        (80, 0x00, "a name does not fit"),
+        (80, 0x20, "a name does not fit"),
+        (82, 0xE9, "a name is not ASCII"),
+    ],
+)
+def test_one_wrong_byte_in_a_bundle_has_its_reason(offset: int, byte: int, reason: str) -> None:
+    damaged = bytearray(STAMPED)
+    damaged[offset] = byte
+    with pytest.raises(BadFrame, match=f"bundle: {reason}"):
+        bundle.parse(damaged)
+
+
+@pytest.mark.parametrize(
+    ("offset", "byte", "reason"),
+    [
+        (6, 0x02, "flags that a client may not set"),
+        (6, 0x04, "flags that a client may not set"),
+        (103, 0x06, "payloads do not fill it"),
+    ],
+)
+def test_what_a_client_may_not_write_has_its_reason(offset: int, byte: int, reason: str) -> None:
+    damaged = bytearray(UNSTAMPED)
+    damaged[offset] = byte
+    with pytest.raises(BadFrame, match=f"bundle: {reason}"):
+        bundle.parse_from_client(damaged)
+
+
+def test_a_bundle_to_nobody_is_not_what_a_client_may_send() -> None:
+    names = bundle.names_area("#ann#east", [])
+    with pytest.raises(BadFrame, match="too many or too few groups"):
+        bundle.parse_from_client(b"".join(bundle.encode(names, 0, Service.AGREED, [b"x"])))
+
+
+# Control frames -------------------------------------------------------------------------------------------
+
+VIEW_ID = ViewId(epoch=1, lts=55, daemon=2)
+
+
+def text(word: str) -> str:
+    """A short MessagePack text, in hexadecimal."""
+    return f"{0xA0 + len(word):02X}" + word.encode().hex()
+
+
+FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
+    (
+        frames.Connect(version=1, name="ann", priority=9, views=False),
+        [
+            "00000036 02    # length, kind: control",
+            "85             # five entries",
+            text("type") + text("connect"),
+            text("version") + "01",
+            text("name") + text("ann"),
+            text("priority") + "09",
+            text("views") + "C2    # false",
+        ],
+    ),
+    (frames.Join("news"), ["0000001B 02", "82", text("type") + text("join"), text("group") + text("news")]),
+    (frames.Leave("news"), ["0000001C 02", "82", text("type") + text("leave"), text("group") + text("news")]),
+    (frames.Disconnect(), ["00000016 02", "81", text("type") + text("disconnect")]),
+    (frames.AskStatus(), ["00000016 02", "81", text("type") + text("ask-status")]),
+]
+
+FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
+    (
+        frames.Welcome(1, 3, "#ann#east1", "east1", 2, 16_777_216),
+        [
+            "00000068 02",
+            "87             # seven entries",
+            text("type") + text("welcome"),
+            text("version") + "01",
+            text("session") + "03",
+            text("name") + text("#ann#east1"),
+            text("daemon") + text("east1"),
+            text("daemon_number") + "02",
+            text("message_max_bytes") + "CE01000000    # 16 MiB",
+        ],
+    ),
+    (
+        frames.Refuse("name-taken", "in use"),
+        [
+            "00000030 02",
+            "83",
+            text("type") + text("refuse"),
+            text("code") + text("name-taken"),
+            text("reason") + text("in use"),
+        ],
+    ),
+    (
+        frames.ViewFrame(View("news", VIEW_ID, ("#a#d", "#b#d"), ("#a#d",), Cause.JOIN, ("#b#d",))),
+        [
+            "00000078 02",
+            "82",
+            text("type") + text("view"),
+            text("view") + "86    # six entries",
+            text("group") + text("news"),
+            text("id") + "83" + text("epoch") + "01" + text("lts") + "37" + text("daemon") + "02",
+            text("members") + "92" + text("#a#d") + text("#b#d") + "    # array of two",
+            text("transitional") + "91" + text("#a#d"),
+            text("cause") + text("join"),
+            text("changed") + "91" + text("#b#d"),
+        ],
+    ),
+    (
+        frames.LeftFrame(Left("news", VIEW_ID)),
+        [
+            "00000039 02",
+            "82",
+            text("type") + text("left"),
+            text("left") + "82",
+            text("group") + text("news"),
+            text("id") + "83" + text("epoch") + "01" + text("lts") + "37" + text("daemon") + "02",
+        ],
+    ),
+    (
+        frames.Status(b"{}"),
+        ["0000001B 02", "82", text("type") + text("status"), text("json") + "C402 7B7D    # two bytes"],
+    ),
+    (
+        frames.Problem("not-a-member", "of news"),
+        [
+            "00000034 02",
+            "83",
+            text("type") + text("problem"),
+            text("code") + text("not-a-member"),
+            text("reason") + text("of news"),
+        ],
+    ),
+    (
+        frames.Goodbye("slow-receiver", "too slow"),
+        [
+            "00000036 02",
+            "83",
+            text("type") + text("goodbye"),
+            text("code") + text("slow-receiver"),
+            text("reason") + text("too slow"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "lines"), FROM_CLIENT, ids=lambda part: type(part).__name__)
+def test_control_frames_from_clients(value: frames.FromClient, lines: Sequence[str]) -> None:
+    vector = octets(*lines)
+    assert frames.encode_control(value) == vector
+    assert frames.decode_from_client(vector) == value
+
+
+@pytest.mark.parametrize(("value", "lines"), FROM_DAEMON, ids=lambda part: type(part).__name__)
+def test_control_frames_from_daemons(value: frames.FromDaemon, lines: Sequence[str]) -> None:
+    vector = octets(*lines)
+    assert frames.encode_control(value) == vector
+    assert frames.decode_from_daemon(vector) == value
+
+
+def test_every_control_frame_has_a_vector() -> None:
+    assert {type(value) for value, _ in FROM_CLIENT} == set(get_args(frames.FromClient))
+    assert {type(value) for value, _ in FROM_DAEMON} == set(get_args(frames.FromDaemon))
