@@ -81,7 +81,7 @@ class Node:
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
         self._slow: dict[int, int] = {}  # session with too much output -> until when senders wait for it
         self.holding: set[int] = set()
-        """Sites whose clients cannot keep up: nobody orders new messages until they can."""
+        """Other sites whose clients cannot keep up: nobody orders new messages until they can."""
         self._serials = [0] * sites  # of each site's newest update
         self._checked: dict[bytes, tuple[str, ...]] = {}
 
@@ -234,13 +234,10 @@ class Node:
         self.forwarder.update(update)
         if update.serial > self._serials[update.source]:
             self._serials[update.source] = update.serial
-            self._note_hold(update.source, update.hold)
-
-    def _note_hold(self, site: int, hold: bool) -> None:
-        if hold:
-            self.holding.add(site)
-        else:
-            self.holding.discard(site)
+            if update.hold:
+                self.holding.add(update.source)
+            else:
+                self.holding.discard(update.source)
 
     def _take_unreliable(self, fragment: Fragment, now_us: int) -> None:
         self.forwarder.unreliable(fragment)
@@ -401,7 +398,11 @@ class Node:
     @property
     def is_accepting(self) -> bool:
         """Whether new bundles may be ordered: nobody holds, and not too much of ours is unstable."""
-        return not self.holding and self.order.own_unstable_bytes < self.config.settings.unstable_bytes
+        return (
+            not self.holding
+            and not self._slow
+            and self.order.own_unstable_bytes < self.config.settings.unstable_bytes
+        )
 
     def _admit(self, now_us: int) -> None:
         while self.is_accepting and (turn := self.sessions.take()) is not None:
@@ -521,6 +522,8 @@ class Node:
 
     def _settle(self, now_us: int) -> None:
         order = self.order
+        if self._slow:
+            self._lose_patience(now_us)
         while True:
             if self.sessions.has_input:
                 self._admit(now_us)
@@ -536,6 +539,8 @@ class Node:
             for link in touched.values():
                 link.pump(now_us)
             touched.clear()
+        if self.sessions.has_input and self.is_accepting:
+            self._settle(now_us)  # a hold of our own has just ended: nothing else would wake the senders
 
     def _deliver(self, entry: Entry) -> None:
         header = entry.header
@@ -552,18 +557,20 @@ class Node:
         elif event.kind == "disconnect":
             self.order.forget_session(entry.source, header.session)
 
+    def _lose_patience(self, now_us: int) -> None:
+        """Senders have waited long enough for a session: from here on only its own queue grows."""
+        for session in [session for session, until_us in self._slow.items() if until_us <= now_us]:
+            del self._slow[session]
+
     def _has_news(self) -> bool:
         return self._announcer.is_due(self.order.highest_lts, self.order.lines.aru, bool(self._slow))
 
     def _announce(self, now_us: int) -> None:
-        for session in [session for session, until_us in self._slow.items() if until_us <= now_us]:
-            del self._slow[session]  # senders have waited long enough: from here on only its own queue grows
         if not self._has_news() or self._announcer.due_us() > now_us:
             return
         hold = bool(self._slow)
         lines = self.order.lines
         self._announcer.announced(now_us, lines.clock, lines.aru, hold)
-        self._note_hold(self.me, hold)
         self._serials[self.me] += 1
         serial = self._serials[self.me]
         self.forwarder.update(Update(self.me, hold, serial, self.order.number, lines.clock, lines.aru))

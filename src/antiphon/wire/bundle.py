@@ -28,7 +28,6 @@ big-endian. A daemon reads the header and the names; payloads are touched by the
 """
 
 from collections.abc import Sequence
-from enum import IntFlag
 from itertools import accumulate, pairwise
 from struct import Struct as Layout
 from struct import unpack_from
@@ -53,8 +52,8 @@ _NAMES_CACHE_MAX = 4_096
 _NAMES_MAX_BYTES = (1 + limits.GROUPS_PER_MESSAGE_MAX) * (1 + limits.GROUP_NAME_MAX_BYTES)
 
 
-class Flag(IntFlag):
-    """What is special about a bundle."""
+class Flag:
+    """What is special about a bundle. Plain numbers: an enum's operators would cost more than the test."""
 
     SELF_DISCARD = 1
     """The sender does not want its own messages."""
@@ -64,7 +63,7 @@ class Flag(IntFlag):
     """The body is another bundle, for a site that joined while that one was under way."""
 
 
-_CLIENT_FLAGS = int(Flag.SELF_DISCARD)
+_CLIENT_FLAGS = Flag.SELF_DISCARD
 
 
 class Header(Struct, frozen=True):

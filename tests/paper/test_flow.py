@@ -1,0 +1,76 @@
+"""Back-pressure and holding: what keeps every buffer bounded. (ours; paper 3.1 asks for global flow control)"""
+
+from small_worlds import Cluster
+
+from antiphon.limits import SLOW_RECEIVER_PATIENCE_US
+from antiphon.wire.packet import Update
+
+SOFT_BYTES = 100_000
+
+
+def members(sites: int, **settings: float) -> tuple[Cluster, list[str]]:
+    cluster = Cluster(sites, output_soft_bytes=SOFT_BYTES, **settings)
+    clients = [cluster.client(site, f"c{site}") for site in range(sites)]
+    for client in clients:
+        cluster.join(client, "g")
+    cluster.run(2_000_000)
+    return cluster, clients
+
+
+def test_a_daemon_stops_reading_its_clients_when_too_much_is_unstable():
+    cluster, clients = members(2, unstable_bytes=100_000)
+    for _ in range(30):
+        cluster.send(clients[0], "g", b"x" * 40_000)
+    assert not cluster.nodes[0].reads(1)
+    assert not cluster.nodes[0].is_accepting
+    assert cluster.nodes[0].order.own_unstable_bytes < 100_000 + 41_000
+    cluster.run(10_000_000)
+    assert cluster.nodes[0].reads(1)
+    assert len(cluster.payloads(clients[1])) == 30
+
+
+def test_a_slow_client_holds_the_senders_of_all_sites():
+    cluster, clients = members(3)
+    cluster.nodes[2].backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(2)
+    cluster.run(100_000)
+    assert [node.is_accepting for node in cluster.nodes] == [False, False, False]
+    cluster.send(clients[0], "g", b"must wait")
+    cluster.run(1_000_000)
+    assert cluster.payloads(clients[1]) == []
+    cluster.nodes[2].backlog(1, 0, cluster.now_us)
+    cluster._drain(2)
+    cluster.run(1_000_000)
+    assert cluster.payloads(clients[1]) == [b"must wait"]
+
+
+def test_a_daemon_alone_goes_on_as_soon_as_its_slow_client_has_caught_up():
+    cluster, clients = members(1)
+    cluster.nodes[0].backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster.send(clients[0], "g", b"must wait")
+    assert cluster.payloads(clients[0]) == []
+    cluster.nodes[0].backlog(1, 0, cluster.now_us)
+    cluster._drain(0)
+    assert cluster.payloads(clients[0]) == [b"must wait"]
+
+
+def test_patience_with_a_slow_client_ends():
+    cluster, clients = members(2)
+    cluster.nodes[1].backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(1)
+    cluster.send(clients[1], "g", b"must wait")
+    cluster.run(SLOW_RECEIVER_PATIENCE_US - 100_000)
+    assert cluster.payloads(clients[0]) == []
+    cluster.run(1_000_000)
+    assert cluster.payloads(clients[0]) == [b"must wait"]
+
+
+def test_an_old_update_does_not_bring_a_hold_back():
+    cluster, _ = members(2)
+    node = cluster.nodes[0]
+    newest = node._serials[1]
+    node._take_update(Update(1, False, newest + 2, 0, 0, 0))
+    node._take_update(Update(1, True, newest + 1, 0, 0, 0))
+    assert node.is_accepting
+    node._take_update(Update(1, True, newest + 3, 0, 0, 0))
+    assert not node.is_accepting
