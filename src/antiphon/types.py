@@ -21,7 +21,9 @@ def check_name(name: str, what: str, max_bytes: int) -> str:
     if not name:
         raise UsageError(f"a {what} name may not be empty")
     if len(name) > max_bytes:
-        raise UsageError(f"{what} name {name[:40]!r} has {len(name)} characters; at most {max_bytes} are allowed")
+        raise UsageError(
+            f"{what} name {name[:40]!r} has {len(name)} characters; at most {max_bytes} are allowed"
+        )
     if not _NAME_BYTES.fullmatch(name):
         bad = next(character for character in name if not _NAME_BYTES.fullmatch(character))
         raise UsageError(
@@ -160,5 +162,5 @@ class Message(Struct, frozen=True):
 
     @property
     def sent_us(self) -> int:
-        """When the sender's library took the bundle's first message, in microseconds of its clock (Unix time)."""
+        """When the sender's library took the bundle's first message: Unix time in microseconds."""
         return self.envelope.sent_us

@@ -268,9 +268,20 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     daemon, session, incarnation = draw(u16), draw(u32), draw(u32)
     sequence, number, previous, lts, aru, destinations = (draw(u64) for _ in range(6))
     bundle.stamp(
-        data, daemon=daemon, session=session, incarnation=incarnation, sequence=sequence,
-        number=number, previous=previous, lts=lts, aru=aru, destinations=destinations,
-    )  # fmt: skip
+        data,
+        msgspec.structs.replace(
+            bundle.parse(data),
+            daemon=daemon,
+            session=session,
+            incarnation=incarnation,
+            sequence=sequence,
+            number=number,
+            previous=previous,
+            lts=lts,
+            aru=aru,
+            destinations=destinations,
+        ),
+    )
     header = bundle.Header(
         len(data), service, flags, area, len(payloads), tag, daemon, session, incarnation,
         sequence, number, previous, lts, aru, destinations, sent_us,

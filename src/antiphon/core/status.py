@@ -19,7 +19,7 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
         "incarnation": node.incarnation,
         "sites": [site.name for site in config.sites],
         "accepting": node.is_accepting,
-        "holding": [config.sites[site].name for site in sorted(node.holding)],
+        "holding": [config.sites[site].name for site in sorted(node.hold.sites)],
         "links": [_link(node, number) for number in node.links],
         "ordering": {
             "clock": order.lines.clock,

@@ -5,6 +5,7 @@ import gc
 import resource
 import threading
 import time
+from contextlib import suppress
 
 _INCARNATION_BITS = 32
 _TICKS_PER_S = 16
@@ -16,7 +17,7 @@ _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 _MMAP_THRESHOLD_BYTES = 32 * 1024 * 1024
-"""The largest that glibc accepts."""
+"""Even the largest frame is then taken from the heap."""
 _TRIM_THRESHOLD_BYTES = 256 * 1024 * 1024
 _TOP_PAD_BYTES = 32 * 1024 * 1024
 _GC_OBJECTS = 100_000
@@ -55,4 +56,5 @@ def tune() -> None:
         mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
         mallopt(_M_TOP_PAD, _TOP_PAD_BYTES)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with suppress(OSError, ValueError):  # the kernel may grant less than the limit says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

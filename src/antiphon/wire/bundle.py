@@ -203,23 +203,11 @@ def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
     return header
 
 
-def stamp(
-    bundle: bytearray,
-    *,
-    daemon: int,
-    session: int,
-    incarnation: int,
-    sequence: int,
-    number: int,
-    previous: int,
-    lts: int,
-    aru: int,
-    destinations: int,
-) -> None:
-    """Write what the sending daemon knows into the bundle."""
+def stamp(bundle: bytearray, header: Header) -> None:
+    """Write what the sending daemon has found out, and put into `header`, into the bundle."""
     _STAMP.pack_into(
-        bundle, _STAMP_OFFSET,
-        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations,
+        bundle, _STAMP_OFFSET, header.daemon, header.session, header.incarnation, header.sequence,
+        header.number, header.previous, header.lts, header.aru, header.destinations,
     )  # fmt: skip
 
 

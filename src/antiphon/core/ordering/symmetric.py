@@ -12,12 +12,14 @@ Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simula
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 
 from antiphon import limits
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.stability import Lines
 from antiphon.service import Service
+from antiphon.wire.bundle import Header
 from antiphon.wire.packet import Skip, Update
 
 _CLAIMS_MAX = 64
@@ -51,6 +53,8 @@ class SymmetricOrder:
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
         self.held_bytes = 0
+        self.observer: Callable[[Header], None] | None = None
+        """Told of each bundle when it comes in."""
         self._sources = [_Source() for _ in range(sites)]
         self._chains: dict[tuple[int, int], Chain] = {}
         self._order: list[Entry] = []  # heap: undelivered causal, agreed and safe bundles
@@ -160,6 +164,8 @@ class SymmetricOrder:
 
     def _keep(self, entry: Entry) -> None:
         self._saw(entry.header.lts)
+        if self.observer is not None:
+            self.observer(entry.header)
         size = len(entry.bundle)
         self.held_bytes += size
         self._sources[entry.source].held_bytes += size

@@ -1,0 +1,120 @@
+"""What clients ask for, checked at the door and queued in the order of asking."""
+
+from antiphon import limits
+from antiphon.core.groups.delivery import Frames
+from antiphon.core.groups.events import GroupEvent, event_bundle
+from antiphon.core.groups.sessions import PRIORITIES, Pending, Session, Sessions
+from antiphon.errors import BadFrame, UsageError
+from antiphon.types import check_destination, check_group, check_name
+from antiphon.wire import bundle as bundles
+from antiphon.wire import frames
+
+_CHECKED_MAX = 4_096
+
+
+class Requests:
+    """Turns a session's requests into bundles that wait for their turn, or into a clear refusal."""
+
+    def __init__(self, daemon: str, daemon_number: int, sessions: Sessions, output: Frames) -> None:
+        self._daemon = daemon
+        self._daemon_number = daemon_number
+        self._sessions = sessions
+        self._output = output
+        self._checked: set[bytes] = set()  # names areas whose groups may exist
+
+    def connect(self, request: frames.Connect) -> frames.Welcome | frames.Refuse:
+        """A session, or the reason why not."""
+        if request.version != frames.PROTOCOL_VERSION:
+            return frames.Refuse(
+                "version", f"this daemon speaks version {frames.PROTOCOL_VERSION}, not {request.version}"
+            )
+        if len(self._sessions) >= limits.SESSIONS_MAX:
+            return frames.Refuse("full", f"this daemon has its {limits.SESSIONS_MAX} sessions")
+        if not 0 <= request.priority < PRIORITIES:
+            return frames.Refuse("priority", f"priority {request.priority} is not from 0 to {PRIORITIES - 1}")
+        name = request.name or self._sessions.free_name()
+        try:
+            check_name(name, "session", limits.SESSION_NAME_MAX_BYTES)
+        except UsageError as error:
+            return frames.Refuse("name", str(error))
+        if self._sessions.is_taken(name):
+            return frames.Refuse(
+                "name-taken", f"a session called {name!r} is connected to daemon {self._daemon!r}"
+            )
+        session = self._sessions.add(name, priority=request.priority, views=request.views)
+        return frames.Welcome(
+            version=frames.PROTOCOL_VERSION,
+            session=session.number,
+            name=session.private_name,
+            daemon=self._daemon,
+            daemon_number=self._daemon_number,
+            message_max_bytes=limits.MESSAGE_MAX_BYTES,
+        )
+
+    def submit(self, session: Session, bundle: bytearray) -> None:
+        """Queue a client's bundle; BadFrame if it is not what a client may send."""
+        header = bundles.parse_from_client(bundle)
+        self._check_names(header.names, session)
+        self._sessions.put(session, Pending(bundle, header))
+
+    def _check_names(self, area: bytes, session: Session) -> None:
+        """Clients send as themselves only, and to names that can exist."""
+        if not area.startswith(session.sender_area):
+            raise BadFrame("bundle: sent under another name")
+        if area in self._checked:
+            return
+        try:
+            for name in bundles.parse_names(area)[1:]:
+                check_destination(name)
+        except UsageError as error:
+            raise BadFrame(str(error)) from None
+        if len(self._checked) >= _CHECKED_MAX:
+            self._checked.clear()
+        self._checked.add(area)
+
+    def control(self, session: Session, request: frames.FromClient) -> None:
+        """Queue what a control frame asks for, or tell the session why not."""
+        if isinstance(request, frames.Join):
+            self._join(session, request.group)
+        elif isinstance(request, frames.Leave):
+            self._leave(session, request.group)
+        elif isinstance(request, frames.Disconnect):
+            self.end(session)
+        else:
+            self._problem(session, "unexpected", f"{type(request).__name__} is not possible now")
+
+    def _join(self, session: Session, group: str) -> None:
+        try:
+            check_group(group)
+        except UsageError as error:
+            self._problem(session, "group-name", str(error))
+            return
+        if group in session.groups:
+            self._problem(session, "already-joined", f"this session has joined {group!r} already")
+        elif len(session.groups) >= limits.GROUPS_PER_SESSION_MAX:
+            most = limits.GROUPS_PER_SESSION_MAX
+            self._problem(session, "too-many-groups", f"a session joins {most:,} groups at most")
+        else:
+            session.groups[group] = False
+            self._put(session, GroupEvent("join", group))
+
+    def _leave(self, session: Session, group: str) -> None:
+        if group not in session.groups:
+            self._problem(session, "not-joined", f"this session has not joined {group!r}")
+            return
+        del session.groups[group]
+        self._put(session, GroupEvent("leave", group))
+
+    def end(self, session: Session) -> None:
+        """The session is over: everything that it sent is ordered before its end."""
+        session.is_leaving = True
+        session.groups.clear()
+        self._put(session, GroupEvent("disconnect"))
+
+    def _put(self, session: Session, event: GroupEvent) -> None:
+        data = event_bundle(session.private_name, event)
+        self._sessions.put(session, Pending(data, bundles.parse(data), event))
+
+    def _problem(self, session: Session, code: str, reason: str) -> None:
+        frame = frames.encode_control(frames.Problem(code, reason))
+        self._output.append(((session.number,), frame))

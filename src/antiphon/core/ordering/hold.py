@@ -1,0 +1,58 @@
+"""Waiting for slow receivers, but not for ever.
+
+A daemon whose client does not keep up asks all senders to hold; every update carries that wish. A session may
+hold the senders for a limited time, after that only its own queue grows.
+"""
+
+from antiphon import limits
+from antiphon.wire.packet import Update
+
+
+class Hold:
+    """Who must be waited for before new messages are ordered."""
+
+    def __init__(self, sites: int, me: int) -> None:
+        self.sites: set[int] = set()
+        """Other sites that asked to hold."""
+        self._me = me
+        self._slow: dict[int, int] = {}  # our session with too much output -> until when it is waited for
+        self._serials = [0] * sites  # of each site's newest update
+
+    @property
+    def is_wanted_here(self) -> bool:
+        """Whether a client of ours is behind."""
+        return bool(self._slow)
+
+    def __bool__(self) -> bool:
+        return bool(self._slow or self.sites)
+
+    def behind(self, session: int, now_us: int) -> None:
+        """Too much output waits for a session of ours."""
+        self._slow.setdefault(session, now_us + limits.SLOW_RECEIVER_PATIENCE_US)
+
+    def caught_up(self, session: int) -> None:
+        """It has read enough, or is gone."""
+        self._slow.pop(session, None)
+
+    def due_us(self) -> int | None:
+        """When patience with a session ends."""
+        return min(self._slow.values()) if self._slow else None
+
+    def timeout(self, now_us: int) -> None:
+        for session in [session for session, until_us in self._slow.items() if until_us <= now_us]:
+            del self._slow[session]
+
+    def heard(self, update: Update) -> None:
+        """Another site's update: the newest word counts, whatever order they come in."""
+        if update.serial <= self._serials[update.source]:
+            return
+        self._serials[update.source] = update.serial
+        if update.hold:
+            self.sites.add(update.source)
+        else:
+            self.sites.discard(update.source)
+
+    def next_serial(self) -> int:
+        """For an update of ours."""
+        self._serials[self._me] += 1
+        return self._serials[self._me]

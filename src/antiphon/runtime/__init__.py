@@ -1,0 +1,1 @@
+"""The real world around the protocol node: sockets, clocks, timers and the clients' listeners."""

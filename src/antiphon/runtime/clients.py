@@ -1,0 +1,367 @@
+"""All clients of a daemon: who is let in, who is read, who is written to, and who is cut off.
+
+Why a daemon says Goodbye or Refuse by itself, as the code in the frame; the node has codes of its own:
+
+    bad-frame          the client sent what is not a frame, or not one that it may send there
+    slow-receiver      too much output waited for it (`cluster.output_hard_bytes`)
+    greeting-timeout   it did not ask for a session in time
+    stopping           the daemon ends
+
+Bounds: at most GREETINGS_MAX clients without a session and FAREWELLS_MAX on their way out; beyond that the
+one that has been there longest is closed, since a client with honest intentions is through in milliseconds.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.config import Settings
+from antiphon.core.node import Node
+from antiphon.errors import BadFrame
+from antiphon.runtime.connection import READ_BYTES, Connection, Phase
+from antiphon.runtime.listener import Listener
+from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
+from antiphon.runtime.notices import Notices
+from antiphon.wire import frames
+
+GREETINGS_MAX = 256
+GREETING_TIMEOUT_US = 10_000_000
+GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
+"""Answers waiting for a client without a session."""
+FAREWELLS_MAX = 256
+FAREWELL_TIMEOUT_US = 3_000_000
+"""How long the last words may take to be read."""
+ACCEPTS_PER_WAKE = 64
+ACCEPT_PAUSE_US = 500_000
+"""After the system had no room for a connection."""
+
+
+class ClientCounters(Struct):
+    """What happened with clients since the start."""
+
+    accepted: int = 0
+    refused: int = 0
+    bad_frames: int = 0
+    slow_receivers: int = 0
+    greeting_timeouts: int = 0
+    crowded_out: int = 0
+    """Closed to make room, before their greeting or their last words were complete."""
+    accept_errors: int = 0
+
+
+class Clients:
+    """The connections of a daemon and their sessions in its node."""
+
+    def __init__(
+        self, loop: Loop, node: Node, settings: Settings, notices: Notices, status: Callable[[int], bytes]
+    ) -> None:
+        self.counters = ClientCounters()
+        self._loop = loop
+        self._node = node
+        self._soft_bytes = settings.output_soft_bytes
+        self._hard_bytes = settings.output_hard_bytes
+        self._notices = notices
+        self._status = status
+        self._listeners: list[Listener] = []
+        self._accepts_at_us: int | None = None
+        """When to go on accepting, while that is paused."""
+        self._sessions: dict[int, Connection] = {}
+        self._greetings: dict[Connection, None] = {}
+        self._farewells: dict[Connection, None] = {}
+        self._paused: dict[Connection, None] = {}
+        self._touched: list[Connection] = []
+        self._shared = memoryview(bytearray(READ_BYTES))
+
+    # The daemon's turn ------------------------------------------------------------------------------------
+
+    def listen(self, listeners: Sequence[Listener]) -> None:
+        self._listeners = list(listeners)
+        for listener in self._listeners:
+            self._loop.register(listener.fileno(), partial(self._accept, listener), READABLE)
+
+    def deliver(self, now: int) -> None:
+        """Take the frames and endings that the node left."""
+        node = self._node
+        sessions = self._sessions
+        for numbers, frame in node.frames:
+            for number in numbers:
+                connection = sessions.get(number)
+                if connection is not None:
+                    connection.queue(frame)
+                    if not connection.is_touched:
+                        self._touch(connection)
+        node.frames.clear()
+        for number, goodbye in node.endings:
+            connection = sessions.pop(number, None)
+            if connection is not None:
+                self._farewell(connection, goodbye, now)
+        node.endings.clear()
+
+    def flush(self, now: int) -> None:
+        """Write to every client that got output; one that is blocked already waits for its socket."""
+        touched, self._touched = self._touched, []
+        for connection in touched:
+            connection.is_touched = False
+            if connection.phase is not Phase.CLOSED:
+                if not connection.interest & WRITABLE:
+                    connection.flush()
+                self._after_write(connection, now)
+
+    def resume(self) -> None:
+        """Read again those sessions that the node was too busy for."""
+        node = self._node
+        for connection in list(self._paused):
+            if node.reads(connection.session):
+                del self._paused[connection]
+                connection.is_paused = False
+                self._watch(connection)
+
+    def next_deadline_us(self) -> int | None:
+        deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self._farewells) if some]
+        if self._accepts_at_us is not None:
+            deadlines.append(self._accepts_at_us)
+        return min(deadlines, default=None)
+
+    def timeout(self, now: int) -> None:
+        """Give up on those who took too long; accept again after a pause."""
+        while self._greetings and (late := next(iter(self._greetings))).deadline_us <= now:
+            self.counters.greeting_timeouts += 1
+            reason = f"no session asked for in {GREETING_TIMEOUT_US // 1_000_000} s"
+            self._farewell(late, frames.Goodbye("greeting-timeout", reason), now)
+        while self._farewells and (late := next(iter(self._farewells))).deadline_us <= now:
+            self._close(late)
+        if self._accepts_at_us is not None and self._accepts_at_us <= now:
+            self._accepts_at_us = None
+            self.listen(self._listeners)
+
+    def stop(self) -> None:
+        """Say goodbye to everybody, as far as their sockets take it at once, and close everything."""
+        last_word = frames.encode_control(frames.Goodbye("stopping", "the daemon is stopping"))
+        for connection in [*self._sessions.values(), *self._greetings]:
+            connection.queue(last_word)
+        for connection in [*self._sessions.values(), *self._greetings, *self._farewells]:
+            connection.flush()
+            connection.finish()
+            self._close(connection)
+        self._sessions.clear()
+        for listener in self._listeners:
+            if self._accepts_at_us is None:
+                self._loop.unregister(listener.fileno())
+            listener.close()
+
+    # Coming in --------------------------------------------------------------------------------------------
+
+    def _accept(self, listener: Listener, _events: int) -> None:
+        for _ in range(ACCEPTS_PER_WAKE):
+            try:
+                client = listener.accept()
+            except OSError as error:
+                self._stop_accepting(error)
+                return
+            if client is None:
+                return
+            self.counters.accepted += 1
+            connection = Connection(client)
+            connection.deadline_us = now_us() + GREETING_TIMEOUT_US
+            self._make_room(self._greetings, GREETINGS_MAX)
+            self._greetings[connection] = None
+            self._watch(connection)
+
+    def _stop_accepting(self, error: OSError) -> None:
+        """No descriptor or memory is left: the clients wait in the listeners' queues for a while."""
+        self.counters.accept_errors += 1
+        self._notices.say("accept", "cannot take more clients for now: %s", error.strerror)
+        for listener in self._listeners:
+            self._loop.unregister(listener.fileno())
+        self._accepts_at_us = now_us() + ACCEPT_PAUSE_US
+
+    def _make_room(self, crowd: dict[Connection, None], most: int) -> None:
+        if len(crowd) >= most:
+            self.counters.crowded_out += 1
+            self._close(next(iter(crowd)))
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    def _on_event(self, connection: Connection, events: int) -> None:
+        if events & WRITABLE:
+            connection.flush()
+            self._after_write(connection, now_us())
+        if events & ~WRITABLE:
+            self._read(connection)
+
+    def _read(self, connection: Connection) -> None:
+        phase = connection.phase
+        if phase is Phase.OPEN and not self._node.reads(connection.session):
+            connection.is_paused = True
+            self._paused[connection] = None
+            self._watch(connection)
+        elif phase is Phase.OPEN or phase is Phase.GREETING:
+            now = now_us()
+            try:
+                received = connection.read(self._shared)
+                if received is None:
+                    self._gone(connection, now)
+                else:
+                    self._handle(connection, received, now)
+            except BadFrame as error:
+                self._reject(connection, error.reason, now)
+        elif phase is Phase.FAREWELL and not connection.discard(self._shared):
+            self._close(connection)
+        elif phase is Phase.LEAVING:
+            # A hang-up, told unasked. The node will end the session; until then there is nothing to watch.
+            connection.is_deaf = True
+            connection.drop_output()
+            self._after_write(connection, now_us())
+
+    def _handle(
+        self, connection: Connection, received: Sequence[tuple[int, memoryview | bytearray]], now: int
+    ) -> None:
+        for kind, frame in received:
+            if kind == frames.FrameKind.CONTROL:
+                self._control(connection, frames.decode_from_client(frame), now)
+                if connection.phase not in (Phase.GREETING, Phase.OPEN):
+                    return
+            elif connection.phase is Phase.OPEN:
+                bundle = frame if type(frame) is bytearray else bytearray(frame)
+                self._node.submit(connection.session, bundle, now)
+            else:
+                raise BadFrame("bundle: before connect")
+
+    def _control(self, connection: Connection, request: frames.FromClient, now: int) -> None:
+        if isinstance(request, frames.AskStatus):
+            self._answer_status(connection, now)
+        elif isinstance(request, frames.Connect):
+            self._connect(connection, request, now)
+        elif connection.phase is Phase.GREETING:
+            raise BadFrame("control frame: before connect")
+        else:
+            if isinstance(request, frames.Disconnect):
+                connection.phase = Phase.LEAVING
+                self._watch(connection)
+            self._node.control(connection.session, request, now)
+        if self._node.endings:  # no later event may name a session that the node has ended
+            self.deliver(now)
+
+    def _connect(self, connection: Connection, request: frames.Connect, now: int) -> None:
+        if connection.phase is not Phase.GREETING:
+            raise BadFrame("control frame: a second connect")
+        answer = self._node.connect(request, now)
+        if isinstance(answer, frames.Refuse):
+            self.counters.refused += 1
+            self._farewell(connection, answer, now)
+            return
+        del self._greetings[connection]
+        connection.phase = Phase.OPEN
+        connection.session = answer.session
+        self._sessions[answer.session] = connection
+        self._say(connection, answer)
+
+    def _answer_status(self, connection: Connection, now: int) -> None:
+        answer = frames.encode_control(frames.Status(self._status(now)))
+        if len(answer) > limits.CONTROL_FRAME_MAX_BYTES:
+            answer = frames.encode_control(frames.Problem("status", "the status is too long for a frame"))
+        connection.queue(answer)
+        self._touch(connection)
+
+    # Writing ----------------------------------------------------------------------------------------------
+
+    def _say(self, connection: Connection, value: frames.FromDaemon) -> None:
+        connection.queue(frames.encode_control(value))
+        self._touch(connection)
+
+    def _touch(self, connection: Connection) -> None:
+        if not connection.is_touched:
+            connection.is_touched = True
+            self._touched.append(connection)
+
+    def _after_write(self, connection: Connection, now: int) -> None:
+        """Compare what waits now with the limits."""
+        waiting_bytes = connection.waiting_bytes
+        phase = connection.phase
+        if phase is Phase.OPEN:
+            if waiting_bytes >= self._hard_bytes:
+                self._cut_off_slow(connection, now)
+                return
+            if (waiting_bytes > self._soft_bytes) != connection.is_slow:
+                connection.is_slow = not connection.is_slow
+                self._node.backlog(connection.session, waiting_bytes, now)
+        elif phase is Phase.GREETING:
+            if waiting_bytes >= GREETING_OUTPUT_MAX_BYTES:
+                self._cut_off_slow(connection, now)
+                return
+        elif phase is Phase.FAREWELL:
+            if connection.is_deaf:
+                self._close(connection)
+                return
+            if not waiting_bytes:
+                connection.finish()
+        self._watch(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        """Tell the loop what this connection waits for now; nothing at all takes it out of the loop."""
+        phase = connection.phase
+        interest = WRITABLE if connection.waiting_bytes and not connection.is_touched else 0
+        if phase is not Phase.LEAVING and not connection.is_paused:
+            interest |= READABLE
+        if interest == connection.interest:
+            return
+        if not connection.interest:
+            self._loop.register(connection.fileno(), partial(self._on_event, connection), interest)
+        elif interest:
+            self._loop.change(connection.fileno(), interest)
+        else:
+            self._loop.unregister(connection.fileno())
+        connection.interest = interest
+
+    # Going out --------------------------------------------------------------------------------------------
+
+    def _reject(self, connection: Connection, reason: str, now: int) -> None:
+        self.counters.bad_frames += 1
+        self._notices.say("bad-frame", "a client sent bad bytes and is cut off: %s", reason)
+        self._lose(connection, now)
+        self._farewell(connection, frames.Goodbye("bad-frame", reason), now)
+
+    def _cut_off_slow(self, connection: Connection, now: int) -> None:
+        self.counters.slow_receivers += 1
+        waiting_bytes = connection.waiting_bytes
+        self._notices.say(
+            "slow", "a client does not read and is cut off: %d bytes wait for it", waiting_bytes
+        )
+        self._lose(connection, now)
+        connection.drop_output()
+        reason = f"{waiting_bytes} bytes waited for this client, which did not read them"
+        self._farewell(connection, frames.Goodbye("slow-receiver", reason), now)
+
+    def _gone(self, connection: Connection, now: int) -> None:
+        self._lose(connection, now)
+        self._close(connection)
+
+    def _lose(self, connection: Connection, now: int) -> None:
+        if self._sessions.pop(connection.session, None) is not None:
+            self._node.lost(connection.session, now)
+
+    def _farewell(self, connection: Connection, last_word: frames.Goodbye | frames.Refuse, now: int) -> None:
+        """Let what waits and the last word go out, then close.
+
+        The client's own bytes are read on and thrown away meanwhile: closing a TCP socket with unread input
+        would reset it and destroy the last word on its way.
+        """
+        self._greetings.pop(connection, None)
+        self._make_room(self._farewells, FAREWELLS_MAX)
+        self._farewells[connection] = None
+        self._paused.pop(connection, None)
+        connection.is_paused = False
+        connection.phase = Phase.FAREWELL
+        connection.deadline_us = now + FAREWELL_TIMEOUT_US
+        self._say(connection, last_word)
+        self._watch(connection)
+
+    def _close(self, connection: Connection) -> None:
+        for crowd in (self._greetings, self._farewells, self._paused):
+            crowd.pop(connection, None)
+        if connection.interest:
+            self._loop.unregister(connection.fileno())
+            connection.interest = 0
+        connection.close()

@@ -1,0 +1,184 @@
+"""One client's connection as bytes: frames in, frames out, and nothing about what they mean."""
+
+import socket
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from itertools import islice
+
+from antiphon.errors import BadFrame
+from antiphon.wire import frames
+
+READ_BYTES = 1024 * 1024
+"""Of the buffer that all connections of a daemon share for reading."""
+LARGE_FRAME_BYTES = READ_BYTES // 2
+"""A larger frame is gathered in a buffer of its own, which grows as the bytes come in."""
+GREETING_MAX_BYTES = 4_096
+"""Of a frame from a client that has not been welcomed: it has nothing to say that is longer."""
+WRITE_BYTES = 1024 * 1024
+"""Of one system call; also what one connection may write before the others get their turn."""
+IOVEC_MAX = 1_024
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Phase(Enum):
+    """Where a connection stands in its life."""
+
+    GREETING = auto()
+    """Nothing but questions about the daemon so far."""
+    OPEN = auto()
+    """A session."""
+    LEAVING = auto()
+    """The client has said its last word; the node will end the session."""
+    FAREWELL = auto()
+    """The session is over: what waits goes out, what comes in is thrown away."""
+    CLOSED = auto()
+
+
+class Connection:
+    """The socket of one client, what has come of its next frame, and the frames that wait for it."""
+
+    def __init__(self, client: socket.socket) -> None:
+        self.phase = Phase.GREETING
+        self.session = -1
+        """The number of its session, from Phase.OPEN on."""
+        self.deadline_us = 0
+        """When to give up, in the phases GREETING and FAREWELL."""
+        self.interest = 0
+        """What the loop watches for."""
+        self.is_slow = False
+        """Whether the node has been told that output piles up."""
+        self.is_paused = False
+        """Whether the node wants this session's input left in its socket for now."""
+        self.is_touched = False
+        """Whether output has come since the last flush."""
+        self.is_deaf = False
+        """Whether the client no longer takes anything; what it sent before may still be there to read."""
+        self.waiting_bytes = 0
+        self._client = client
+        self._output: deque[Buffer] = deque()
+        self._is_begun = False
+        """Whether part of the first waiting frame is out."""
+        self._partial = bytearray()
+        self._needed_bytes = 0
+
+    def fileno(self) -> int:
+        return self._client.fileno()
+
+    def close(self) -> None:
+        self.phase = Phase.CLOSED
+        self._client.close()
+
+    # Input ------------------------------------------------------------------------------------------------
+
+    def read(self, shared: memoryview) -> Sequence[tuple[int, memoryview | bytearray]] | None:
+        """Read once; the frames that are now whole, or None if the client has gone.
+
+        Views among them lie in `shared` and hold until the next read of any connection; a bytearray is the
+        caller's own. BadFrame if what came can be no frame.
+        """
+        try:
+            if self._needed_bytes > LARGE_FRAME_BYTES:
+                return self._read_large(shared)
+            kept = len(self._partial)
+            if kept:
+                shared[:kept] = self._partial
+            size = self._client.recv_into(shared[kept:])
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if size == 0:
+            return None
+        data = shared[: kept + size]
+        whole, used, self._needed_bytes = frames.split(data)
+        self._partial = bytearray(data[used:])
+        if self._needed_bytes > GREETING_MAX_BYTES and self.phase is Phase.GREETING:
+            raise BadFrame("frame: longer than a greeting")
+        return whole
+
+    def _read_large(self, shared: memoryview) -> Sequence[tuple[int, memoryview | bytearray]] | None:
+        """More of a large frame, and not a byte of the next: when it is whole it need not be copied."""
+        missing = self._needed_bytes - len(self._partial)
+        size = self._client.recv_into(shared, min(missing, len(shared)))
+        if size == 0:
+            return None
+        self._partial += shared[:size]
+        if size < missing:
+            return []
+        frame, self._partial, self._needed_bytes = self._partial, bytearray(), 0
+        return [(frames.HEAD.unpack_from(frame)[1], frame)]
+
+    def discard(self, shared: memoryview) -> bool:
+        """Read and throw away; False once the client has closed its side."""
+        try:
+            return self._client.recv_into(shared) > 0
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    # Output -----------------------------------------------------------------------------------------------
+
+    def queue(self, frame: Buffer) -> None:
+        """Have a whole frame written, after those that wait already."""
+        if not self.is_deaf:
+            self._output.append(frame)
+            self.waiting_bytes += len(frame)
+
+    def flush(self) -> None:
+        """Write as much as the socket takes, up to a fair share."""
+        if not self._output:
+            return
+        batch: deque[Buffer] | list[Buffer] = self._output
+        if len(self._output) > IOVEC_MAX or self.waiting_bytes > WRITE_BYTES:
+            batch = self._first_batch()
+        try:
+            sent = self._client.sendmsg(batch)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.is_deaf = True
+            sent = self.waiting_bytes
+        if sent == self.waiting_bytes:
+            self._output.clear()
+            self.waiting_bytes = 0
+            self._is_begun = False
+        else:
+            self._drop_sent(sent)
+
+    def _first_batch(self) -> list[Buffer]:
+        batch: list[Buffer] = []
+        size = 0
+        for frame in islice(self._output, IOVEC_MAX):
+            batch.append(frame)
+            size += len(frame)
+            if size >= WRITE_BYTES:
+                break
+        return batch
+
+    def _drop_sent(self, sent: int) -> None:
+        self.waiting_bytes -= sent
+        output = self._output
+        while sent >= (size := len(output[0])):
+            output.popleft()
+            self._is_begun = False
+            sent -= size
+        if sent:
+            output[0] = memoryview(output[0])[sent:]
+            self._is_begun = True
+
+    def drop_output(self) -> None:
+        """Forget what waits, but for the rest of a frame that the client has seen the start of."""
+        begun = self._output[0] if self._is_begun else None
+        self._output.clear()
+        self.waiting_bytes = 0
+        if begun is not None:
+            self.queue(begun)
+
+    def finish(self) -> None:
+        """Tell the client that nothing more comes."""
+        with suppress(OSError):  # it may have gone already
+            self._client.shutdown(socket.SHUT_WR)

@@ -1,0 +1,224 @@
+"""The daemon: a protocol node between its UDP socket, its clock and its clients.
+
+One thread does everything. Each turn of the loop handles the events that are there, then carries out what the
+node left behind: datagrams to the socket (or to the shaper, on emulated paths), frames to the clients, each
+client's with one system call. Nothing here looks at a message.
+"""
+
+import logging
+import os
+import threading
+from collections import Counter
+from contextlib import ExitStack
+from types import TracebackType
+
+import msgspec
+
+from antiphon import config as configuration
+from antiphon.config import Config
+from antiphon.core.node import Node
+from antiphon.runtime import process
+from antiphon.runtime.clients import Clients
+from antiphon.runtime.listener import Listener
+from antiphon.runtime.loop import READABLE, Loop, now_us
+from antiphon.runtime.notices import Notices
+from antiphon.runtime.shaper import Shaper, emulated_paths
+from antiphon.runtime.udp import Offload, UdpSocket
+
+ROUNDS_PER_TURN = 4
+"""Carrying out effects may cause new ones (a queue fills, a client is cut off); what is left after these
+rounds waits for the next turn, which then comes at once."""
+STOP_TIMEOUT_S = 10.0
+DROPS_INTERVAL_US = 5_000_000
+
+_logger = logging.getLogger("antiphon.daemon")
+
+
+class Daemon:
+    """One daemon of `config`, on real sockets.
+
+    Run it in this thread until it is stopped:
+
+        Daemon(config, "east1").run()
+
+    or in the background, for as long as a block lasts:
+
+        with Daemon(config, "east1") as daemon:
+            print(daemon.places)
+
+    It lives once: to start again, make another. `offload` overrules the probe for the kernel's train
+    services; `seed` is for emulated paths.
+    """
+
+    def __init__(self, config: Config, name: str, *, offload: Offload | None = None, seed: int = 0) -> None:
+        self.name = name
+        self._config = config
+        self._number = config.daemon_number(name)
+        self._offload = offload
+        self._seed = seed
+        self._thread: threading.Thread | None = None
+        self._is_stopping = False
+        self._loop: Loop | None = None
+        self._listeners: list[Listener] = []
+        self._told_drops: Counter[str] = Counter()
+        self._tell_drops_at_us = 0
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where clients can connect, once the daemon listens."""
+        return tuple(listener.place for listener in self._listeners)
+
+    # Life -------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until `stop` is called, also by a signal handler; for a process of the daemon's own.
+
+        ConnectError or ConfigError, before anything is served, if an address cannot be had.
+        """
+        process.tune()
+        self._open()
+        self._serve()
+
+    def start(self) -> None:
+        """Serve in a thread of its own; returns when clients can connect. Errors as in `run`."""
+        self._open()
+        self._thread = threading.Thread(target=self._serve, name=f"antiphon-{self.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the daemon, from any thread; sessions get a Goodbye. A started thread has ended on return."""
+        self._is_stopping = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(lambda: None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(STOP_TIMEOUT_S)
+
+    def __enter__(self) -> "Daemon":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _open(self) -> None:
+        """Take every address before anything is served; on an error give back those already taken."""
+        config = self._config
+        daemons = [daemon for _, daemon in config.daemons()]
+        addresses = {number: configuration.address(daemon.address) for number, daemon in enumerate(daemons)}
+        own = addresses.pop(self._number)
+        with ExitStack() as opened:
+            self._udp = UdpSocket(own, addresses, self._offload)
+            opened.callback(self._udp.close)
+            for place in daemons[self._number].clients:
+                self._listeners.append(Listener(place))
+                opened.callback(self._listeners[-1].close)
+            self._make_node()
+            opened.pop_all()
+        _logger.info("daemon %s listens on %s:%d and %s", self.name, *own, ", ".join(self.places))
+
+    def _make_node(self) -> None:
+        config = self._config
+        paths = emulated_paths(config, self.name)
+        self._shaper = Shaper(paths, f"{self._seed}/{self._number}") if paths else None
+        incarnation = process.new_incarnation()
+        self._node = Node(config, self.name, incarnation=incarnation, now_us=now_us())
+        self._loop = loop = Loop()
+        self._clients = Clients(loop, self._node, config.settings, Notices(_logger), self._status)
+        self._clients.listen(self._listeners)
+        loop.register(self._udp.fileno(), self._on_datagrams, READABLE)
+
+    # Work -------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        loop = self._loop
+        assert loop is not None
+        try:
+            is_settled = self._settle(now_us())
+            while not self._is_stopping:
+                node_deadline_us = self._node.next_deadline_us()
+                loop.turn(self._earliest_us(node_deadline_us) if is_settled else 0)
+                now = now_us()
+                if node_deadline_us is not None and node_deadline_us <= now:
+                    self._node.timeout(now)
+                self._timeouts(now)
+                is_settled = self._settle(now)
+        except Exception:
+            _logger.exception("daemon %s ends because of a mistake of its own", self.name)
+            raise
+        finally:
+            self._clients.stop()
+            self._udp.close()
+            loop.close()
+            _logger.info("daemon %s has stopped", self.name)
+
+    def _earliest_us(self, node_deadline_us: int | None) -> int | None:
+        deadlines = [node_deadline_us, self._clients.next_deadline_us()]
+        if self._shaper is not None:
+            deadlines.append(self._shaper.next_due_us())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _timeouts(self, now: int) -> None:
+        deadline_us = self._clients.next_deadline_us()
+        if deadline_us is not None and deadline_us <= now:
+            self._clients.timeout(now)
+        if self._shaper is not None:
+            for datagram in self._shaper.due(now):
+                self._udp.send(datagram)
+        if now >= self._tell_drops_at_us:
+            self._tell_drops_at_us = now + DROPS_INTERVAL_US
+            self._tell_drops()
+
+    def _tell_drops(self) -> None:
+        """Log what the node has refused since the last time: one line, however much it was."""
+        news = self._node.counters - self._told_drops
+        if news:
+            self._told_drops += news
+            dropped = ", ".join(f"{reason} ({count} times)" for reason, count in sorted(news.items()))
+            _logger.warning("daemon %s dropped input: %s", self.name, dropped)
+
+    def _on_datagrams(self, _events: int) -> None:
+        now = now_us()
+        node = self._node
+        self._udp.drain(lambda data, segment_bytes: node.receive(data, segment_bytes, now))
+        if node.endings:  # no later event may name a session that the node has ended
+            self._clients.deliver(now)
+
+    def _settle(self, now: int) -> bool:
+        """Carry out what the node left behind; False if more is left to do."""
+        node = self._node
+        clients = self._clients
+        for _ in range(ROUNDS_PER_TURN):
+            if node.datagrams:
+                self._send(now)
+            if node.frames or node.endings:
+                clients.deliver(now)
+            clients.flush(now)
+            clients.resume()
+            if not (node.datagrams or node.frames or node.endings):
+                return True
+        return False
+
+    def _send(self, now: int) -> None:
+        for datagram in self._node.datagrams:
+            if self._shaper is None or not self._shaper.take(datagram, now):
+                self._udp.send(datagram)
+        self._node.datagrams.clear()
+
+    def _status(self, now: int) -> bytes:
+        """The node's status and what only the runtime knows, as JSON."""
+        udp = self._udp
+        runtime: dict[str, object] = {
+            "pid": os.getpid(),
+            "places": self.places,
+            "gso": udp.offload.gso,
+            "gro": udp.offload.gro,
+            "udp": udp.counters,
+            "udp_kernel_drops": udp.kernel_drops(),
+            "udp_last_error": udp.last_error,
+            "clients": self._clients.counters,
+        }
+        if self._shaper is not None:
+            runtime["emulated_losses"] = self._shaper.lost + self._shaper.overflowed
+        return msgspec.json.encode({**self._node.status(now), "runtime": runtime})

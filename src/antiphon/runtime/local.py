@@ -1,0 +1,56 @@
+"""Clusters on this machine: configurations with free ports and sockets in a folder."""
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Settings, SiteConfig, build
+
+
+def local_config(
+    sites: int,
+    directory: Path,
+    *,
+    delay_ms: float = 0.0,
+    jitter_ms: float = 0.0,
+    loss: float = 0.0,
+    chain: bool = False,
+    tcp: bool = False,
+    settings: Settings | None = None,
+) -> Config:
+    """`sites` sites of one daemon each on loopback: site1 with d1, site2 with d2 and so on.
+
+    Clients of d1 connect to `unix:DIRECTORY/d1.sock`, with `tcp` also to a free port. Every pair of sites is
+    linked, or with `chain` each to the next. Delay, jitter and loss are those of every link, one way.
+    """
+    ports = _free_ports(socket.SOCK_DGRAM, sites)
+    client_ports = _free_ports(socket.SOCK_STREAM, sites) if tcp else []
+    layout = []
+    for index, port in enumerate(ports):
+        name = f"d{index + 1}"
+        clients = [f"unix:{directory / f'{name}.sock'}"]
+        if tcp:
+            clients.append(f"tcp:127.0.0.1:{client_ports[index]}")
+        daemon = DaemonConfig(name=name, address=f"127.0.0.1:{port}", clients=tuple(clients))
+        layout.append(SiteConfig(name=f"site{index + 1}", daemon=(daemon,)))
+    emulate = (
+        Emulation(delay_ms=delay_ms, jitter_ms=jitter_ms, loss=loss)
+        if delay_ms or jitter_ms or loss
+        else None
+    )
+    links = tuple(
+        LinkConfig(sites=(f"site{one + 1}", f"site{other + 1}"), cost=delay_ms or 1.0, emulate=emulate)
+        for one in range(sites)
+        for other in range(one + 1, sites)
+        if not chain or other == one + 1
+    )
+    return build(tuple(layout), links, settings, source="local configuration")
+
+
+def _free_ports(kind: socket.SocketKind, count: int) -> list[int]:
+    """`count` different ports that nobody used a moment ago."""
+    with ExitStack() as stack:
+        bound = [stack.enter_context(socket.socket(socket.AF_INET, kind)) for _ in range(count)]
+        for probe in bound:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in bound]

@@ -1,0 +1,92 @@
+"""A small event loop for one thread: file descriptors, one deadline, and a door for other threads.
+
+Raw epoll, because between an event and its handler stands then one dictionary look-up. Its time-outs are
+whole milliseconds, too coarse for pacing and short acknowledgement delays, so a wait that is shorter than
+`FINE_WAIT_US` goes through `select` on the epoll descriptor itself, which keeps microseconds (it costs 1 us
+more; the kernel adds its usual timer slack of about 50 us).
+"""
+
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+READABLE = select.EPOLLIN
+WRITABLE = select.EPOLLOUT
+FINE_WAIT_US = 3_000
+EVENTS_PER_TURN = 256
+_SELECT_DESCRIPTORS = 1_024
+
+Handler = Callable[[int], None]
+
+
+def now_us() -> int:
+    """The time that the node is told: microseconds of a clock that never goes back."""
+    return time.monotonic_ns() // 1_000
+
+
+class Loop:
+    """Waits for descriptors and calls their handlers; only `call_soon_threadsafe` is for other threads."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._handlers: dict[int, Handler] = {}
+        self._calls: deque[Callable[[], None]] = deque()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._fine = self._epoll.fileno() < _SELECT_DESCRIPTORS
+        self._gate = threading.RLock()  # a signal handler may come in while its own thread holds it
+        self._is_closed = False
+        self.register(self._wake, self._run_calls, READABLE)
+
+    def register(self, descriptor: int, handler: Handler, interest: int) -> None:
+        """Call `handler` with the events of `descriptor`; errors and hang-ups are told unasked."""
+        self._handlers[descriptor] = handler
+        self._epoll.register(descriptor, interest)
+
+    def change(self, descriptor: int, interest: int) -> None:
+        self._epoll.modify(descriptor, interest)
+
+    def unregister(self, descriptor: int) -> None:
+        del self._handlers[descriptor]
+        self._epoll.unregister(descriptor)
+
+    def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+        """Have `call` run by the loop's thread, unless the loop is closed; also from signal handlers."""
+        with self._gate:
+            if not self._is_closed:
+                self._calls.append(call)
+                os.eventfd_write(self._wake, 1)
+
+    def turn(self, deadline_us: int | None) -> None:
+        """Wait until something happens or the deadline has come, and call the handlers."""
+        for descriptor, events in self._wait(deadline_us):
+            handler = self._handlers.get(descriptor)
+            if handler is not None:  # an earlier handler of this turn may have closed this descriptor
+                handler(events)
+
+    def _wait(self, deadline_us: int | None) -> list[tuple[int, int]]:
+        if deadline_us is None:
+            return self._epoll.poll(None, EVENTS_PER_TURN)
+        wait_us = deadline_us - now_us()
+        if wait_us <= 0:
+            return self._epoll.poll(0, EVENTS_PER_TURN)
+        if wait_us >= FINE_WAIT_US:
+            # One millisecond less: the rest is waited for finely, on the next turn.
+            return self._epoll.poll((wait_us // 1_000 - 1) / 1_000, EVENTS_PER_TURN)
+        if not self._fine:
+            return self._epoll.poll(wait_us / 1e6, EVENTS_PER_TURN)
+        select.select((self._epoll,), (), (), wait_us / 1e6)
+        return self._epoll.poll(0, EVENTS_PER_TURN)
+
+    def _run_calls(self, _events: int) -> None:
+        os.eventfd_read(self._wake)
+        while self._calls:
+            self._calls.popleft()()
+
+    def close(self) -> None:
+        with self._gate:
+            self._is_closed = True
+            self._epoll.close()
+            os.close(self._wake)

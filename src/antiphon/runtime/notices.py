@@ -1,0 +1,31 @@
+"""Log lines about things that may repeat without end."""
+
+import logging
+
+from antiphon.runtime.loop import now_us
+
+INTERVAL_US = 5_000_000
+
+
+class Notices:
+    """Says each kind of thing at most once every few seconds, and then how often it kept quiet.
+
+    Whoever sends garbage must not be able to fill the disk or slow the daemon down. Kinds are our own
+    constants, never text from outside, so the table stays small.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._said: dict[str, tuple[int, int]] = {}
+        """kind: (when last said, how many left out since)"""
+
+    def say(self, kind: str, text: str, *values: object) -> None:
+        last_us, left_out = self._said.get(kind, (-INTERVAL_US, 0))
+        now = now_us()
+        if now - last_us < INTERVAL_US:
+            self._said[kind] = (last_us, left_out + 1)
+            return
+        self._said[kind] = (now, 0)
+        if left_out:
+            text = f"{text} (and {left_out} more like this since the last such line)"
+        self._logger.warning(text, *values)

@@ -1,0 +1,259 @@
+"""The UDP socket between daemons: whole trains of packets in one system call where the kernel can do it.
+
+With generic segmentation offload (GSO) the kernel cuts one buffer into packets of equal size; with generic
+receive offload (GRO) it hands over packets of equal size as one buffer and their size beside it. Each is used
+only where `probe` has seen it work on this machine; the plain path sends and reads packet by packet.
+
+A packet that the socket does not take at once is dropped and counted. The links above recover it and their
+congestion windows shrink, just as for a packet lost on the way; a queue here would only hide the congestion
+from them and add delay.
+"""
+
+import errno
+import functools
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from antiphon.core.effects import Datagram
+from antiphon.errors import ConfigError, ConnectError
+
+READS_PER_WAKE = 16
+"""Then clients and timers get their turn; at most a MiB in trains."""
+BUFFER_BYTES = 128 * 1024
+"""More than the largest train that the kernel hands over (64 KiB)."""
+SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
+IOVEC_MAX = 1_024
+
+_SOL_UDP = 17
+_UDP_SEGMENT = 103
+_UDP_GRO = 104
+_SO_SNDBUFFORCE = 32
+_SO_RCVBUFFORCE = 33
+_SO_MEMINFO = 55
+_MEMINFO = struct.Struct("9I")
+_MEMINFO_DROPS = 8
+_SEGMENT = struct.Struct("=H")
+_GRO_SEGMENT = struct.Struct("=i")
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SEGMENT.size)
+_FULL = (errno.EAGAIN, errno.ENOBUFS)
+_NO_SEGMENTATION = (errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP)
+
+SocketAddress = tuple[str | int | bytes, ...]
+Deliver = Callable[[memoryview, int], None]
+"""Called with a datagram or a train, and the size of its packets."""
+
+
+class Offload(Struct, frozen=True):
+    """Which of the kernel's train services to use."""
+
+    gso: bool
+    gro: bool
+
+
+PLAIN = Offload(gso=False, gro=False)
+
+
+class UdpCounters(Struct):
+    """What happened on the socket since the start, in packets unless named otherwise."""
+
+    trains_sent: int = 0
+    trains_received: int = 0
+    dropped_full: int = 0
+    """The socket's send buffer was full."""
+    send_errors: int = 0
+    receive_errors: int = 0
+    gso_refused: int = 0
+    """Peers on whose path the kernel would not segment: they get their packets one by one."""
+
+
+class UdpSocket:
+    """Sends the node's datagrams and reads what other daemons sent."""
+
+    def __init__(
+        self, address: tuple[str, int], peers: Mapping[int, tuple[str, int]], offload: Offload | None = None
+    ) -> None:
+        self.offload = probe() if offload is None else offload
+        self.counters = UdpCounters()
+        self.last_error = ""
+        family, own = _resolve(address)
+        self._peers = {number: _resolve(place, family)[1] for number, place in peers.items()}
+        self._one_by_one: set[int] = set()
+        self._segment_option: dict[int, list[tuple[int, int, bytes]]] = {}
+        self._view = memoryview(bytearray(BUFFER_BYTES))
+        self._socket = _bind(family, own, address)
+        if self.offload.gro:
+            self._socket.setsockopt(_SOL_UDP, _UDP_GRO, 1)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def kernel_drops(self) -> int:
+        """Packets that the kernel threw away because this socket was not read fast enough."""
+        try:
+            figures = self._socket.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
+            return int(_MEMINFO.unpack(figures)[_MEMINFO_DROPS])
+        except (OSError, struct.error):
+            return 0
+
+    # Sending ----------------------------------------------------------------------------------------------
+
+    def send(self, datagram: Datagram) -> None:
+        """Hand the datagram's packets to the kernel; never raises for what the network does."""
+        buffers = datagram.buffers
+        if len(buffers) > IOVEC_MAX:
+            buffers = [b"".join(buffers)]
+        receiver = datagram.receiver
+        address = self._peers[receiver]
+        self.counters.trains_sent += 1
+        segment_bytes = datagram.segment_bytes
+        if datagram.size_bytes <= segment_bytes:
+            self._send(buffers, address)
+        elif not self.offload.gso or receiver in self._one_by_one:
+            self._send_one_by_one(datagram, address)
+        else:
+            try:
+                self._socket.sendmsg(buffers, self._segment(segment_bytes), 0, address)
+            except OSError as error:
+                self._not_segmented(datagram, address, error)
+
+    def _segment(self, segment_bytes: int) -> list[tuple[int, int, bytes]]:
+        option = self._segment_option.get(segment_bytes)
+        if option is None:
+            if len(self._segment_option) >= IOVEC_MAX:
+                self._segment_option.clear()
+            option = [(_SOL_UDP, _UDP_SEGMENT, _SEGMENT.pack(segment_bytes))]
+            self._segment_option[segment_bytes] = option
+        return option
+
+    def _not_segmented(self, datagram: Datagram, address: SocketAddress, error: OSError) -> None:
+        """A path may refuse what loopback allowed: packets beyond its MTU, a device without checksums."""
+        if error.errno in _NO_SEGMENTATION:
+            self._one_by_one.add(datagram.receiver)
+            self.counters.gso_refused += 1
+            self._send_one_by_one(datagram, address)
+        else:
+            self._failed(error, -(-datagram.size_bytes // datagram.segment_bytes))
+
+    def _send_one_by_one(self, datagram: Datagram, address: SocketAddress) -> None:
+        train = memoryview(b"".join(datagram.buffers))
+        for at in range(0, datagram.size_bytes, datagram.segment_bytes):
+            self._send([train[at : at + datagram.segment_bytes]], address)
+
+    def _send(self, buffers: list[bytes | memoryview], address: SocketAddress) -> None:
+        try:
+            self._socket.sendmsg(buffers, (), 0, address)
+        except OSError as error:
+            self._failed(error, 1)
+
+    def _failed(self, error: OSError, packets: int) -> None:
+        if error.errno in _FULL:
+            self.counters.dropped_full += packets
+        else:
+            self.counters.send_errors += packets
+            self.last_error = error.strerror or str(error)
+
+    # Receiving --------------------------------------------------------------------------------------------
+
+    def drain(self, deliver: Deliver) -> None:
+        """Read what waits, up to a fair share, and hand each train to `deliver`; its buffer is reused."""
+        read = self._read_train if self.offload.gro else self._read_packet
+        for _ in range(READS_PER_WAKE):
+            try:
+                size, segment_bytes = read()
+            except BlockingIOError:
+                return
+            except OSError as error:  # an ICMP message about something sent earlier
+                self.counters.receive_errors += 1
+                self.last_error = error.strerror or str(error)
+                continue
+            self.counters.trains_received += 1
+            deliver(self._view[:size], segment_bytes)
+
+    def _read_packet(self) -> tuple[int, int]:
+        size = self._socket.recv_into(self._view)
+        return size, size
+
+    def _read_train(self) -> tuple[int, int]:
+        size, ancillary, _flags, _sender = self._socket.recvmsg_into((self._view,), _ANCILLARY_BYTES)
+        for level, kind, data in ancillary:
+            if level == _SOL_UDP and kind == _UDP_GRO:
+                return size, _GRO_SEGMENT.unpack(data)[0]
+        return size, size
+
+
+def _resolve(address: tuple[str, int], family: int = socket.AF_UNSPEC) -> tuple[int, SocketAddress]:
+    """The socket family and address of (host, port)."""
+    host, port = address
+    try:
+        found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
+    except OSError as error:
+        raise ConfigError(f"UDP address {host}:{port} cannot be resolved: {error.strerror}") from None
+    return found[0][0], found[0][4]
+
+
+def _bind(family: int, own: SocketAddress, address: tuple[str, int]) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        bound.setblocking(False)
+        for option, forced in (
+            (socket.SO_RCVBUF, _SO_RCVBUFFORCE),
+            (socket.SO_SNDBUF, _SO_SNDBUFFORCE),
+        ):
+            try:
+                bound.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BUFFER_BYTES)
+            except PermissionError:  # only root may go beyond the system's limit
+                bound.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+        bound.bind(own)
+    except OSError as error:
+        bound.close()
+        raise ConnectError(
+            f"UDP address {address[0]}:{address[1]} cannot be used: {error.strerror}"
+        ) from None
+    return bound
+
+
+# What this kernel can do ------------------------------------------------------------------------------------
+
+_PROBE_SEGMENT_BYTES = 100
+_PROBE_TRAIN = bytes(range(250))
+_PROBE_PATIENCE_S = 0.5
+
+
+@functools.cache
+def probe() -> Offload:
+    """What works here, found out once per process by sending a small train over loopback."""
+    gso = _probe_train(gro=False) == [_PROBE_TRAIN[at : at + 100] for at in (0, 100, 200)]
+    gro = gso and _probe_train(gro=True) == [_PROBE_TRAIN]
+    return Offload(gso=gso, gro=gro)
+
+
+def _probe_train(*, gro: bool) -> list[bytes]:
+    """What arrives when a train is sent with GSO; with `gro`, only if its packet size came with it."""
+    arrived: list[bytes] = []
+    try:
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        ):
+            receiver.bind(("127.0.0.1", 0))
+            if gro:
+                receiver.setsockopt(_SOL_UDP, _UDP_GRO, 1)
+            option = (_SOL_UDP, _UDP_SEGMENT, _SEGMENT.pack(_PROBE_SEGMENT_BYTES))
+            sender.sendmsg([_PROBE_TRAIN], [option], 0, receiver.getsockname())
+            deadline = time.monotonic() + _PROBE_PATIENCE_S
+            while sum(map(len, arrived)) < len(_PROBE_TRAIN) and (left := deadline - time.monotonic()) > 0:
+                receiver.settimeout(left)
+                data, ancillary, _flags, _sender = receiver.recvmsg(BUFFER_BYTES, _ANCILLARY_BYTES)
+                if gro and (_SOL_UDP, _UDP_GRO, _GRO_SEGMENT.pack(_PROBE_SEGMENT_BYTES)) not in ancillary:
+                    return []
+                arrived.append(data)
+    except OSError:
+        return []
+    return arrived

@@ -1,0 +1,158 @@
+"""Addresses that cannot be had, sockets left behind, and daemons that come back."""
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from local_cluster import Cluster
+from raw_client import RawClient, wait_until
+
+from antiphon.config import Config, DaemonConfig, SiteConfig, build
+from antiphon.errors import ConfigError, ConnectError
+from antiphon.runtime.daemon import Daemon
+from antiphon.runtime.local import local_config
+
+
+def single(directory: Path, **changes: object) -> Config:
+    """A cluster of one daemon, with some of its places changed."""
+    (site,) = local_config(1, directory).sites
+    daemon = msgspec.structs.replace(site.daemon[0], **changes)
+    return build((SiteConfig(name=site.name, daemon=(daemon,)),))
+
+
+def test_a_live_unix_socket_is_not_taken_over(cluster: Cluster) -> None:
+    (daemon,) = cluster.start(local_config(1, cluster.directory))
+    rival = local_config(1, cluster.directory)
+    with pytest.raises(ConnectError, match="another daemon answers there"):
+        Daemon(rival, "d1").start()
+    with RawClient(daemon.places[0], "ada") as ada:
+        assert ada.name == "#ada#d1"
+
+
+def test_a_stale_unix_socket_is_replaced(cluster: Cluster) -> None:
+    path = cluster.directory / "d1.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+        dead.bind(str(path))
+    assert path.is_socket()
+    (daemon,) = cluster.start(local_config(1, cluster.directory))
+    with RawClient(daemon.places[0], "ada") as ada:
+        assert ada.name == "#ada#d1"
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "d1.sock"
+    path.write_text("precious")
+    with pytest.raises(ConnectError, match="not a socket"):
+        Daemon(local_config(1, tmp_path), "d1").start()
+    assert path.read_text() == "precious"
+
+
+def test_a_daemon_removes_only_its_own_socket(tmp_path: Path) -> None:
+    path = tmp_path / "d1.sock"
+    first = Daemon(local_config(1, tmp_path), "d1")
+    first.start()
+    path.unlink()
+    with Daemon(local_config(1, tmp_path), "d1"):
+        first.stop()
+        assert path.is_socket()
+    assert not path.exists()
+
+
+def test_a_folder_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+    place = f"unix:{tmp_path}/missing/d1.sock"
+    with pytest.raises(ConnectError, match=f"cannot listen on {place}: No such file or directory"):
+        Daemon(single(tmp_path, clients=(place,)), "d1").start()
+
+
+def test_a_tcp_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        place = f"tcp:127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ConnectError, match=f"cannot listen on {place}: Address already in use"):
+            Daemon(single(tmp_path, clients=(place,)), "d1").start()
+
+
+def test_a_udp_port_in_use_is_one_clear_error(cluster: Cluster) -> None:
+    config = local_config(1, cluster.directory)
+    cluster.start(config)
+    with pytest.raises(ConnectError, match="cannot be used: Address already in use"):
+        Daemon(config, "d1").start()
+
+
+def test_a_failed_start_gives_everything_back(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    config = single(tmp_path, clients=(f"unix:{tmp_path}/d1.sock", f"unix:{blocked}"))
+    for _ in range(2):
+        with pytest.raises(ConnectError, match="not a socket"):
+            Daemon(config, "d1").start()
+    assert not (tmp_path / "d1.sock").exists()
+    blocked.unlink()
+    with Daemon(config, "d1") as daemon:
+        assert len(daemon.places) == 2
+
+
+def test_an_unknown_daemon_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no daemon is called 'd9'; known: d1"):
+        Daemon(local_config(1, tmp_path), "d9")
+
+
+def test_the_system_may_choose_the_port(tmp_path: Path) -> None:
+    with Daemon(single(tmp_path, clients=("tcp:127.0.0.1:0",)), "d1") as daemon:
+        (place,) = daemon.places
+        assert not place.endswith(":0")
+        with RawClient(place, "ada") as ada:
+            assert ada.name == "#ada#d1"
+
+
+def test_run_serves_until_stopped_from_another_thread(tmp_path: Path) -> None:
+    daemon = Daemon(local_config(1, tmp_path), "d1")
+    stopper = threading.Thread(target=lambda: _stop_when_up(daemon, tmp_path / "d1.sock"))
+    stopper.start()
+    daemon.run()
+    stopper.join()
+    assert not (tmp_path / "d1.sock").exists()
+
+
+def _stop_when_up(daemon: Daemon, path: Path) -> None:
+    wait_until(path.is_socket)
+    with RawClient(f"unix:{path}", "ada"):
+        daemon.stop()
+
+
+def test_a_daemon_stopped_before_it_runs_does_not_serve(tmp_path: Path) -> None:
+    daemon = Daemon(local_config(1, tmp_path), "d1")
+    daemon.stop()
+    daemon.run()
+    assert not (tmp_path / "d1.sock").exists()
+
+
+def test_starting_and_stopping_leaks_no_descriptor(tmp_path: Path) -> None:
+    with Daemon(local_config(1, tmp_path), "d1"):
+        pass
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with Daemon(local_config(1, tmp_path), "d1") as daemon, RawClient(daemon.places[0], "ada"):
+            pass
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_local_configurations(tmp_path: Path) -> None:
+    mesh = local_config(4, tmp_path, tcp=True)
+    assert [site.name for site in mesh.sites] == ["site1", "site2", "site3", "site4"]
+    assert [daemon.name for _, daemon in mesh.daemons()] == ["d1", "d2", "d3", "d4"]
+    assert len(mesh.links) == 6
+    assert all(link.emulate is None for link in mesh.links)
+    assert len({place for _, daemon in mesh.daemons() for place in (daemon.address, *daemon.clients)}) == 12
+    chain = local_config(4, tmp_path, delay_ms=30, chain=True)
+    assert [link.sites for link in chain.links] == [
+        ("site1", "site2"),
+        ("site2", "site3"),
+        ("site3", "site4"),
+    ]
+    assert all(link.emulate is not None and link.emulate.delay_ms == 30 for link in chain.links)
+    assert isinstance(chain.sites[0].daemon[0], DaemonConfig)

@@ -1,0 +1,133 @@
+"""The UDP socket: trains with and without the kernel's help, and errors that stay inside."""
+
+import select
+import socket
+
+import pytest
+from local_cluster import needs_offload
+from raw_client import PATIENCE_S
+
+from antiphon.core.effects import Datagram
+from antiphon.errors import ConfigError, ConnectError
+from antiphon.runtime.udp import PLAIN, Offload, UdpSocket
+
+PATHS = [
+    pytest.param((PLAIN, PLAIN), id="plain"),
+    pytest.param((Offload(True, True), Offload(True, True)), id="gso-gro", marks=needs_offload),
+    pytest.param((Offload(True, False), PLAIN), id="gso-plain", marks=needs_offload),
+    pytest.param((PLAIN, Offload(True, True)), id="plain-gro", marks=needs_offload),
+]
+
+
+def free_address() -> tuple[str, int]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        bound.bind(("127.0.0.1", 0))
+        host, port = bound.getsockname()
+        return host, port
+
+
+def pair(offloads: tuple[Offload, Offload]) -> tuple[UdpSocket, UdpSocket]:
+    one, other = free_address(), free_address()
+    return UdpSocket(one, {1: other}, offloads[0]), UdpSocket(other, {0: one}, offloads[1])
+
+
+def receive(receiver: UdpSocket, size_bytes: int) -> list[bytes]:
+    """The packets that arrive, until they have `size_bytes` in all."""
+    packets: list[bytes] = []
+
+    def deliver(data: memoryview, segment_bytes: int) -> None:
+        packets.extend(bytes(data[at : at + segment_bytes]) for at in range(0, len(data), segment_bytes))
+
+    while sum(map(len, packets)) < size_bytes:
+        readable, _, _ = select.select([receiver], [], [], PATIENCE_S)
+        assert readable, f"only {len(packets)} packets came"
+        receiver.drain(deliver)
+    return packets
+
+
+def train(packets: list[bytes]) -> Datagram:
+    """A train as the node makes it: each packet a head and a body."""
+    buffers = [part for packet in packets for part in (packet[:10], memoryview(packet)[10:])]
+    return Datagram(1, buffers, len(packets[0]), sum(map(len, packets)))
+
+
+def numbered(count: int, size: int, last: int) -> list[bytes]:
+    return [bytes([number]) * (size if number < count - 1 else last) for number in range(count)]
+
+
+@pytest.mark.parametrize("offloads", PATHS)
+def test_trains_arrive_packet_by_packet_in_order(offloads: tuple[Offload, Offload]) -> None:
+    sender, receiver = pair(offloads)
+    for packets in (numbered(1, 500, 500), numbered(46, 1_400, 77), numbered(64, 1_000, 1_000)):
+        sender.send(train(packets))
+        assert receive(receiver, sum(map(len, packets))) == packets
+    assert sender.counters.trains_sent == 3
+    assert sender.counters.send_errors == sender.counters.gso_refused == 0
+    sender.close()
+    receiver.close()
+
+
+@needs_offload
+def test_a_train_takes_one_read_with_gro() -> None:
+    sender, receiver = pair((Offload(True, True), Offload(True, True)))
+    packets = numbered(40, 1_400, 1_400)
+    sender.send(train(packets))
+    assert receive(receiver, 40 * 1_400) == packets
+    assert receiver.counters.trains_received == 1
+    sender.close()
+    receiver.close()
+
+
+@pytest.mark.parametrize("offloads", PATHS)
+def test_more_buffers_than_the_kernel_takes_are_joined(offloads: tuple[Offload, Offload]) -> None:
+    sender, receiver = pair(offloads)
+    pieces: list[bytes | memoryview] = [bytes([index % 251]) for index in range(2_800)]
+    sender.send(Datagram(1, pieces, 1_400, 2_800))
+    assert b"".join(receive(receiver, 2_800)) == b"".join(pieces)
+    sender.close()
+    receiver.close()
+
+
+@needs_offload
+def test_a_path_that_refuses_segmentation_gets_single_packets() -> None:
+    sender, receiver = pair((Offload(True, True), Offload(True, True)))
+    packets = numbered(200, 20, 20)  # more than the kernel segments in one call
+    for _ in range(2):
+        sender.send(train(packets))
+        assert receive(receiver, 4_000) == packets
+    assert sender.counters.gso_refused == 1
+    sender.close()
+    receiver.close()
+
+
+def test_what_the_network_refuses_is_counted() -> None:
+    sender, receiver = pair((PLAIN, PLAIN))
+    sender.send(Datagram(1, [bytes(70_000)], 70_000, 70_000))
+    assert sender.counters.send_errors == 1
+    assert "too long" in sender.last_error.lower()
+    sender.send(train([b"still alive, sir"]))
+    assert receive(receiver, 16) == [b"still alive, sir"]
+    sender.close()
+    receiver.close()
+
+
+def test_a_peer_that_is_not_there_does_no_harm() -> None:
+    sender, receiver = pair((PLAIN, PLAIN))
+    receiver.close()
+    for _ in range(3):
+        sender.send(train([b"is anybody there"]))
+        sender.drain(lambda data, segment_bytes: None)
+    sender.close()
+
+
+def test_an_address_in_use_is_one_clear_error() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        place = "{}:{}".format(*other.getsockname())
+        with pytest.raises(ConnectError, match=f"UDP address {place} cannot be used: Address already in use"):
+            UdpSocket(other.getsockname(), {}, PLAIN)
+
+
+def test_an_address_that_cannot_be_resolved_is_one_clear_error() -> None:
+    with pytest.raises(ConfigError, match="cannot be resolved"):
+        UdpSocket(("no.such.host.invalid", 4810), {}, PLAIN)
