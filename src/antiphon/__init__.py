@@ -1,0 +1,38 @@
+"""Antiphon: wide-area group communication for Python.
+
+Processes join named groups; every message sent to a group reaches its members with the reliability, order
+and stability that its sender asked for; every member sees joins and leaves at the same point of the stream.
+
+    connect             a session with a daemon, for asyncio
+    blocking.connect    the same for threads
+    Service             the delivery levels
+    Message View Left   what a session delivers
+    errors              every error that can be raised, in one tree
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from antiphon import blocking, errors
+from antiphon.client import Session, connect
+from antiphon.service import Service
+from antiphon.types import Cause, Left, Message, MessageId, View, ViewId
+
+try:
+    __version__ = version("antiphon")
+except PackageNotFoundError:  # a checkout on the path, not installed
+    __version__ = "unknown"
+
+__all__ = [
+    "Cause",
+    "Left",
+    "Message",
+    "MessageId",
+    "Service",
+    "Session",
+    "View",
+    "ViewId",
+    "__version__",
+    "blocking",
+    "connect",
+    "errors",
+]

@@ -165,6 +165,7 @@ class Cluster:
 
     def _drain(self, site: int) -> None:
         node = self.nodes[site]
+        node.settle(self.now_us)
         for datagram in node.datagrams:
             for data in packets_of(datagram):
                 self.crossed.append((site, datagram.receiver, data))

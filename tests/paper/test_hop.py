@@ -3,7 +3,7 @@
 import pytest
 from small_worlds import DELAY_US, LinkPair
 
-from antiphon.core.links.flow import WINDOW_MIN_PACKETS, Regulator
+from antiphon.core.links.flow import ACK_DELAY_MAX_US, WINDOW_MIN_PACKETS, Regulator
 from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX, LinkState
 from antiphon.wire import packet
 from antiphon.wire.packet import Ack, Data, Nack, PacketKind
@@ -237,7 +237,7 @@ def test_the_timer_backs_off():
     regulator = Regulator(1_000, 0, 1_400, 0)
     regulator.measured(40_000)
     first_us = regulator.timeout_us
-    assert first_us == 40_000 + 4 * 20_000
+    assert first_us == 40_000 + 4 * 20_000 + ACK_DELAY_MAX_US
     regulator.timed_out(100)
     assert regulator.timeout_us == 2 * first_us
     assert regulator.window_packets == WINDOW_MIN_PACKETS

@@ -1,7 +1,7 @@
 """One daemon's machines wired together: events in, effects out.
 
-The driver (the real daemon in `runtime/`, or the simulator) calls the methods under "events" with the time
-and afterwards takes what the node left behind:
+The driver (the real daemon in `runtime/`, or the simulator) calls the methods under "events" with the time,
+one or many, then `settle`, and afterwards takes what the node left behind:
 
 - `datagrams`: packets to send to other daemons, in order; the driver sends and clears them
 - `frames`: (session numbers, frame) pairs to write to clients, in order; the driver writes and clears them
@@ -80,6 +80,8 @@ class Node:
             announcer=self._announcer,
         )
         self._unreliable = [Unreliable() for _ in range(sites)]
+        self.is_settled = False
+        """Whether `settle` was called after the last event."""
 
     @property
     def observer(self) -> Callable[[Header], None] | None:
@@ -125,7 +127,7 @@ class Node:
             else:
                 for news in link.receive(incoming, now_us):
                     self._take(news, now_us)
-        self._settle(now_us)
+        self.is_settled = False
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
@@ -135,13 +137,13 @@ class Node:
         for reassembly in self.unreliable_reassembly:
             if reassembly:  # needs no deadline of its own: a link with traffic has one soon enough
                 reassembly.expire(now_us)
-        self._settle(now_us)
+        self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
         deadline_us = self.forwarder.due_us
         if self._has_news():
-            due_us = self._announcer.due_us()
+            due_us = self._announcer.due_us(self.hold.is_wanted_here)
             if deadline_us is None or due_us < deadline_us:
                 deadline_us = due_us
         for link in self.links.values():
@@ -236,7 +238,7 @@ class Node:
         self._requests.control(client, request)
         if client.is_leaving:
             self._stop_listening(client)
-        self._settle(now_us)
+        self.is_settled = False
 
     def submit(self, session: int, bundle: bytearray, now_us: int) -> None:
         """A bundle frame came from this session. The node keeps the buffer: hand over a fresh copy.
@@ -245,7 +247,7 @@ class Node:
         says Goodbye with the reason and calls `lost`.
         """
         self._requests.submit(self._session(session), bundle)
-        self._settle(now_us)
+        self.is_settled = False
 
     def lost(self, session: int, now_us: int) -> None:
         """The client's connection broke, or the driver closed it: the session leaves its groups."""
@@ -253,7 +255,7 @@ class Node:
         client.is_connected = False
         self._requests.end(client)
         self._stop_listening(client)
-        self._settle(now_us)
+        self.is_settled = False
 
     def backlog(self, session: int, waiting_bytes: int, now_us: int) -> None:
         """How much output waits for this session in the driver, told whenever it crosses
@@ -263,7 +265,7 @@ class Node:
             self.hold.behind(session, now_us)
         else:
             self.hold.caught_up(session)
-        self._settle(now_us)
+        self.is_settled = False
 
     def _stop_listening(self, session: Session) -> None:
         """Nothing more goes to this session, and nobody waits for it."""
@@ -282,17 +284,22 @@ class Node:
 
     # Whatever follows from an event -----------------------------------------------------------------------
 
-    def _settle(self, now_us: int) -> None:
+    def settle(self, now_us: int) -> None:
+        """Draw the conclusions from all events since the last time: order, deliver, announce, send.
+
+        The cost of this is per call, so that a driver with many events at hand calls it once.
+        """
+        self.is_settled = True
         order = self.order
         self.hold.timeout(now_us)
         while True:
             if self.sessions.has_input:
                 self._admit(now_us)
             order.settle()
-            if not order.ready:
-                break
             while order.ready:
                 self._deliver(order.ready.popleft())
+            if not order.moved and not (self.sessions.has_input and self.is_accepting):
+                break
         self.forwarder.timeout(now_us)
         self._announce(now_us)
         touched = self.forwarder.touched
@@ -300,8 +307,6 @@ class Node:
             for link in touched.values():
                 link.pump(now_us)
             touched.clear()
-        if self.sessions.has_input and self.is_accepting:
-            self._settle(now_us)  # a hold of our own has just ended: nothing else would wake the senders
 
     @property
     def is_accepting(self) -> bool:
@@ -334,9 +339,9 @@ class Node:
         return self._announcer.is_due(self.order.highest_lts, self.order.lines.aru, self.hold.is_wanted_here)
 
     def _announce(self, now_us: int) -> None:
-        if not self._has_news() or self._announcer.due_us() > now_us:
-            return
         hold = self.hold.is_wanted_here
+        if not self._has_news() or self._announcer.due_us(hold) > now_us:
+            return
         lines = self.order.lines
         self._announcer.announced(now_us, lines.clock, lines.aru, hold)
         serial = self.hold.next_serial()

@@ -55,7 +55,7 @@ class Origin:
 
     def send_missed(self, group: str, site: int, lts: int, now_us: int) -> None:
         """`site` joins `group` with `lts`: send it our later bundles that were pruned from it."""
-        for missed in sorted(self._order.held_of(self._me)):
+        for missed in self._order.held_of(self._me):
             header = missed.header
             if (
                 header.lts > lts

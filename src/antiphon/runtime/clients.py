@@ -241,8 +241,6 @@ class Clients:
                 connection.phase = Phase.LEAVING
                 self._watch(connection)
             self._node.control(connection.session, request, now)
-        if self._node.endings:  # no later event may name a session that the node has ended
-            self.deliver(now)
 
     def _connect(self, connection: Connection, request: frames.Connect, now: int) -> None:
         if connection.phase is not Phase.GREETING:

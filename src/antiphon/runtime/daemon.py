@@ -182,21 +182,21 @@ class Daemon:
         now = now_us()
         node = self._node
         self._udp.drain(lambda data, segment_bytes: node.receive(data, segment_bytes, now))
-        if node.endings:  # no later event may name a session that the node has ended
-            self._clients.deliver(now)
 
     def _settle(self, now: int) -> bool:
         """Carry out what the node left behind; False if more is left to do."""
         node = self._node
         clients = self._clients
         for _ in range(ROUNDS_PER_TURN):
+            if not node.is_settled:
+                node.settle(now)
             if node.datagrams:
                 self._send(now)
             if node.frames or node.endings:
                 clients.deliver(now)
             clients.flush(now)
             clients.resume()
-            if not (node.datagrams or node.frames or node.endings):
+            if node.is_settled and not (node.datagrams or node.frames or node.endings):
                 return True
         return False
 

@@ -13,6 +13,8 @@ TIMEOUT_MIN_US = 20_000
 TIMEOUT_MAX_US = 2_000_000
 RTT_UNKNOWN_US = 100_000
 BURST_PACKETS = 128
+ACK_DELAY_MIN_US = 500
+ACK_DELAY_MAX_US = 10_000
 
 
 class Regulator:
@@ -49,9 +51,19 @@ class Regulator:
 
     @property
     def timeout_us(self) -> int:
-        """How long to wait for an ack before asking: RTT + 4 variances, doubled for each vain wait."""
-        base = max(TIMEOUT_MIN_US, self.rtt_us + 4 * self.rtt_variance_us)
-        return min(TIMEOUT_MAX_US, base * self.backoff)
+        """How long to wait for an ack before asking: the time it takes, doubled for each vain wait."""
+        base_us = max(TIMEOUT_MIN_US, self.patience_us + self.ack_delay_us)
+        return min(TIMEOUT_MAX_US, base_us * self.backoff)
+
+    @property
+    def patience_us(self) -> int:
+        """How long a prompt answer may take: RTT + 4 variances, and never just the RTT on a steady path."""
+        return self.rtt_us + max(4 * self.rtt_variance_us, self.rtt_us // 4)
+
+    @property
+    def ack_delay_us(self) -> int:
+        """How long a receiver waits for more packets before it acknowledges: a fraction of the RTT."""
+        return min(ACK_DELAY_MAX_US, max(ACK_DELAY_MIN_US, self.rtt_us // 4))
 
     def acked(self, packets: int) -> None:
         """`packets` more have arrived: slow start up to the threshold, then one packet per round trip."""

@@ -27,8 +27,7 @@ HELLO_FIRST_US = 20_000
 HELLO_LONGEST_US = 1_000_000
 ACK_PACKETS = 128
 """An ack goes out after so many packets at the latest (the paper's max_pkt_btw_ack)."""
-ACK_DELAY_MIN_US = 500
-ACK_DELAY_MAX_US = 10_000
+NACK_RETRY_MIN_US = 2_000
 NACKS_MAX = 24
 """The k of thesis 4.3: so many vain requests for one packet, on either side, and the link has failed."""
 PROBES_MAX = 12
@@ -228,7 +227,7 @@ class HopLink:
         self.counters["packets_received"] += count
         self._since_ack += count
         if self._ack_us is None:
-            self._ack_us = now_us + self._ack_delay_us()
+            self._ack_us = now_us + self.regulator.ack_delay_us
         if number > reception.highest and reception.accept(number, count, now_us):
             news = [data]
         else:
@@ -239,9 +238,6 @@ class HopLink:
         if self._since_ack >= ACK_PACKETS:
             self._send_ack(now_us)
         return news
-
-    def _ack_delay_us(self) -> int:
-        return min(ACK_DELAY_MAX_US, max(ACK_DELAY_MIN_US, self.regulator.rtt_us // 4))
 
     def _receive_ack(self, ack: Ack, now_us: int) -> None:
         self._acknowledged(ack.aru, ack.delay_us, now_us)
@@ -326,7 +322,7 @@ class HopLink:
 
     def _send_nack(self, now_us: int) -> None:
         """Ask for what is still missing (SendNACK timeout)."""
-        retry_us = max(2_000, self.regulator.rtt_us + 4 * self.regulator.rtt_variance_us)
+        retry_us = max(NACK_RETRY_MIN_US, self.regulator.patience_us)
         ranges, asked_most = self.reception.ask(now_us, retry_us)
         if not ranges:
             return

@@ -17,7 +17,3 @@ class Entry(Struct, eq=False):
     """Delivered here only once every other site has it: a site's first join to a group."""
     resent: int = 0
     """Mask of the sites to which it was sent again because they joined its group while it was under way."""
-
-    def __lt__(self, other: "Entry") -> bool:
-        """The one order: no two bundles share an lts."""
-        return self.header.lts < other.header.lts

@@ -7,6 +7,7 @@ decide: once everything up to it has come or was skipped, only undelivered ones 
 """
 
 import bisect
+import heapq
 from collections.abc import Callable
 
 from antiphon.core.ordering.entry import Entry
@@ -15,12 +16,13 @@ from antiphon.core.ordering.entry import Entry
 class Chain:
     """One session's bundles, as one receiving daemon sees them."""
 
-    __slots__ = ("_early", "_undelivered", "_waiting", "done")
+    __slots__ = ("_early", "_received", "_undelivered", "_waiting", "done")
 
     def __init__(self) -> None:
         self.done = 0
         """Everything of this session up to this number is delivered or was not for this site."""
         self._undelivered: set[int] = set()
+        self._received: list[int] = []  # heap: the undelivered, and delivered ones not yet on its top
         self._early: dict[int, int] = {}  # previous -> number, delivered before `previous` was done
         self._waiting: list[Entry] = []
 
@@ -31,11 +33,15 @@ class Chain:
 
     def received(self, number: int) -> None:
         self._undelivered.add(number)
+        heapq.heappush(self._received, number)
 
     def is_ready(self, previous: int, contiguous: int) -> bool:
         """Whether everything up to `previous` is done, given that the source's bundles up to `contiguous`
         have all come or were skipped."""
-        if self._undelivered and min(self._undelivered) <= previous:
+        received, undelivered = self._received, self._undelivered
+        while received and received[0] not in undelivered:
+            heapq.heappop(received)
+        if received and received[0] <= previous:
             return False
         return self.done >= previous or contiguous >= previous
 

@@ -57,8 +57,9 @@ class SymmetricOrder:
         """Told of each bundle when it comes in."""
         self._sources = [_Source() for _ in range(sites)]
         self._chains: dict[tuple[int, int], Chain] = {}
-        self._order: list[Entry] = []  # heap: undelivered causal, agreed and safe bundles
-        self._held: list[Entry] = []  # heap: everything not yet stable
+        # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
+        self._order: list[tuple[int, Entry]] = []
+        self._held: list[tuple[int, Entry]] = []
         self._waiting_for_others: deque[int] = deque()  # lts values
         self.moved = False
         """Whether anything came in since `settle`."""
@@ -75,8 +76,8 @@ class SymmetricOrder:
         return self._sources[self.me].held_bytes
 
     def held_of(self, source: int) -> list[Entry]:
-        """The unstable bundles of one site, in no particular order."""
-        return [entry for entry in self._held if entry.source == source]
+        """The unstable bundles of one site, in their order."""
+        return [entry for _, entry in sorted(self._held) if entry.source == source]
 
     @property
     def held_count(self) -> int:
@@ -163,13 +164,14 @@ class SymmetricOrder:
             self.highest_lts = lts
 
     def _keep(self, entry: Entry) -> None:
-        self._saw(entry.header.lts)
+        lts = entry.header.lts
+        self._saw(lts)
         if self.observer is not None:
             self.observer(entry.header)
         size = len(entry.bundle)
         self.held_bytes += size
         self._sources[entry.source].held_bytes += size
-        heapq.heappush(self._held, entry)
+        heapq.heappush(self._held, (lts, entry))
 
     def _chain(self, entry: Entry) -> Chain:
         key = (entry.source, entry.header.session)
@@ -182,7 +184,7 @@ class SymmetricOrder:
         """Rules 3 and 4: reliable goes up at once, FIFO when its session's turn has come; the rest waits."""
         service = entry.header.service
         if in_order or service >= Service.CAUSAL:
-            heapq.heappush(self._order, entry)
+            heapq.heappush(self._order, (entry.header.lts, entry))
             return
         source = self._sources[entry.source]
         chain = self._chain(entry)
@@ -225,18 +227,19 @@ class SymmetricOrder:
         lines = self.lines
         lines.advance()
         order = self._order
-        while order and order[0].header.lts <= lines.agreed:
-            entry = order[0]
-            if entry.header.service is Service.SAFE and entry.header.lts > lines.stable:
+        while order and order[0][0] <= lines.agreed:
+            lts, entry = order[0]
+            if entry.header.service is Service.SAFE and lts > lines.stable:
                 break
             if entry.waits_for_others:
-                if entry.header.lts > lines.stable_elsewhere:
+                if lts > lines.stable_elsewhere:
                     break
                 self._vouch_again()
             heapq.heappop(order)
             self._deliver(entry)
-        while self._held and self._held[0].header.lts <= lines.stable and self._held[0].delivered:
-            entry = heapq.heappop(self._held)
+        held = self._held
+        while held and held[0][0] <= lines.stable and held[0][1].delivered:
+            _, entry = heapq.heappop(held)
             size = len(entry.bundle)
             self.held_bytes -= size
             self._sources[entry.source].held_bytes -= size

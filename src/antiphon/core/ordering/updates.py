@@ -11,6 +11,7 @@ class Announcer:
     def __init__(self, delta_us: int, now_us: int) -> None:
         self._delta_us = delta_us
         self._last_us = now_us - delta_us
+        self._last_update_us = now_us - delta_us
         self._lts = 0
         self._aru = 0
         self._hold = False
@@ -22,11 +23,13 @@ class Announcer:
         self._aru = aru
         if hold is not None:
             self._hold = hold
+            self._last_update_us = now_us
 
     def is_due(self, highest_lts: int, aru: int, hold: bool) -> bool:
         """Whether others wait for news: somebody's bundle with `highest_lts` needs our lts or our aru."""
         return highest_lts > self._lts or (aru > self._aru and highest_lts > self._aru) or hold != self._hold
 
-    def due_us(self) -> int:
-        """The earliest time at which an update may go."""
-        return self._last_us + self._delta_us
+    def due_us(self, hold: bool) -> int:
+        """The earliest time at which an update may go; a wish to hold does not wait for a pause in our own
+        bundles, which say nothing of it."""
+        return (self._last_us if hold == self._hold else self._last_update_us) + self._delta_us

@@ -53,8 +53,18 @@ class Reassembly:
             return None
         del self._partials[fragment.number]
         self.bytes_held -= partial.received
-        bundle = b"".join(partial.pieces[offset] for offset in sorted(partial.pieces))
-        return bundle if len(bundle) == partial.total else None
+        return self._join(partial)
+
+    def _join(self, partial: _Partial) -> bytes | None:
+        """The pieces in their order; None if they overlap. Links do not drop duplicates of unreliable
+        packets, and every hop may cut a bundle elsewhere."""
+        end = 0
+        for offset in sorted(partial.pieces):
+            if offset != end:
+                self.dropped += 1
+                return None
+            end += len(partial.pieces[offset])
+        return b"".join(partial.pieces[offset] for offset in sorted(partial.pieces))
 
     def expire(self, now_us: int) -> None:
         """Give up unreliable bundles whose missing fragments are overdue."""

@@ -1,0 +1,267 @@
+"""What is told: groups, views, orders and their price, each shown on a live cluster."""
+
+import asyncio
+import time
+from itertools import combinations
+from statistics import median
+
+from antiphon.cli._demo.geography import City, farthest
+from antiphon.cli._demo.pace import Pace
+from antiphon.cli._demo.page import Page
+from antiphon.cli._demo.people import Person, first_name, speaker
+from antiphon.config import Config
+from antiphon.service import Service
+from antiphon.types import Left, Message, View
+
+GROUP = "tea"
+SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
+_WORDS = ("green", "black", "mint")
+
+
+class Story:
+    """The demo from its first sentence to its last."""
+
+    def __init__(self, cities: tuple[City, ...], config: Config, page: Page, pace: Pace) -> None:
+        self._cities = cities
+        self._config = config
+        self._page = page
+        self._pace = pace
+        self._people: list[Person] = []
+        one, other = farthest(cities)
+        self._diameter_ms = one.delay_ms(other)
+        self._delta_ms = config.settings.delta_ms
+
+    async def tell(self) -> None:
+        """The whole story; whatever happens, everybody goes home at the end."""
+        try:
+            for chapter in (
+                self._set_the_scene,
+                self._meet,
+                self._speak_at_once,
+                self._measure,
+                self._open_doors,
+                self._part,
+                self._stay,
+            ):
+                await chapter()
+        finally:
+            await asyncio.gather(*(person.depart() for person in self._people), return_exceptions=True)
+
+    # Chapters ---------------------------------------------------------------------------------------------
+
+    async def _set_the_scene(self) -> None:
+        page = self._page
+        page.title("Antiphon: a wide-area cluster on this machine")
+        page.chapter("Sites and daemons")
+        page.say(
+            "Each site runs one daemon. A program connects to the daemon next to it, and the daemons carry "
+            "messages between the sites. Here all of them live in this process, talk over real UDP sockets, "
+            "and hold every packet back for as long as it would travel:"
+        )
+        pairs = combinations(self._cities, 2)
+        page.table(
+            ("from", "to", "one way"),
+            [(one.name, other.name, f"{one.delay_ms(other):.0f} ms") for one, other in pairs],
+        )
+        page.say(
+            f"The longest way is D = {self._diameter_ms:.0f} ms. A site with nothing to say tells the others "
+            f"so at once, but at most every delta = {self._delta_ms:.0f} ms."
+        )
+        await self._pace.read(8)
+
+    async def _meet(self) -> None:
+        page = self._page
+        page.chapter("A group and its views")
+        page.say(
+            "A group is a name. Whoever joins it gets what is sent to it. Each change gives every member a "
+            "new view: who is in the group now, and why it changed."
+        )
+        for city, (_, daemon) in zip(self._cities, self._config.daemons(), strict=True):
+            person = await Person.arrive(city.person, daemon.clients[0])
+            self._people.append(person)
+            page.event(f"{person.name} connects in {city.name} as {person.session.name} and joins {GROUP!r}")
+            await person.session.join(GROUP)
+            await self._everyone_sees_members(len(self._people))
+        self._side_by_side([self._retold(person) for person in self._people])
+        page.say("Who comes later sees less of the past, but all agree on every view that they share.")
+        await self._pace.read(8)
+
+    async def _speak_at_once(self) -> None:
+        page = self._page
+        page.chapter("One order, or none")
+        page.say(
+            "Everybody speaks at the same moment. RELIABLE messages are delivered as the network brings "
+            "them: nothing is lost, but each place has an order of its own."
+        )
+        self._side_by_side(await self._all_speak(Service.RELIABLE))
+        await self._pace.read(6)
+        page.say(
+            "The same again with AGREED messages: now all members deliver in one order, wherever they sit. "
+            "Programs that do the same things in the same order stay equal: that is how data is replicated."
+        )
+        heard = await self._all_speak(Service.AGREED)
+        self._side_by_side(heard)
+        equal = all(column == heard[0] for column in heard)
+        page.check("every column is the same", equal, dict(zip(self._names(), heard, strict=True)))
+        await self._pace.read(6)
+
+    async def _measure(self) -> None:
+        page = self._page
+        near, far = farthest(self._cities)
+        sender, receiver = (
+            next(person for person in self._people if person.name == city.person) for city in (near, far)
+        )
+        page.chapter("What an order costs")
+        page.say(
+            f"{sender.name} in {near.name} sends to {receiver.name} in {far.name}, while everybody else is "
+            "silent. A stronger promise needs to hear from more sites before it can deliver:"
+        )
+        theory_ms = {
+            Service.RELIABLE: ("on arrival", "D", self._diameter_ms),
+            Service.FIFO: ("after the sender's earlier ones", "D", self._diameter_ms),
+            Service.AGREED: ("in one order everywhere", "2D + delta", 2 * self._diameter_ms + self._delta_ms),
+            Service.SAFE: (
+                "agreed, and every daemon has it",
+                "3D + 2 delta",
+                3 * self._diameter_ms + 2 * self._delta_ms,
+            ),
+        }
+        rows = []
+        for service in SERVICES:
+            took_ms = [
+                await self._probe(sender, receiver, service) for _ in range(1 if self._pace.abridged else 7)
+            ]
+            promise, formula, bound_ms = theory_ms[service]
+            measured = f"{median(took_ms):.1f} ms"
+            rows.append((service.name, promise, f"{formula} = {bound_ms:.0f} ms", measured))
+        page.table(("service", "delivered", "theory, at most", "measured (median)"), rows)
+        page.say(
+            "The theory counts the network only; this machine adds its own moments. When all sites are busy "
+            "talking, AGREED comes down towards D, because nobody has to be waited for."
+        )
+        await self._pace.read(8)
+
+    async def _open_doors(self) -> None:
+        page = self._page
+        page.chapter("Open groups and private words")
+        page.say(
+            "A sender need not be a member. And each session has a name of its own, for one reader only."
+        )
+        first, last = self._people[0], self._people[-1]
+        marks = self._marks()
+        page.event(f"a passer-by in {self._cities[0].name}, member of nothing, sends to {GROUP!r}")
+        guest = await Person.arrive("passer", self._config.daemons()[0][1].clients[0])
+        try:
+            await guest.session.send(GROUP, b"is this seat taken?")
+            await self._everyone_hears(marks, 1)
+        finally:
+            await guest.depart()
+        page.event(f"{last.name} answers privately, to {first.session.name}")
+        await last.session.send(first.session.name, b"do not tell the others")
+        await first.until_messages(marks[0], 2)
+        self._side_by_side(self._texts(marks))
+        await self._pace.read(6)
+
+    async def _part(self) -> None:
+        page = self._page
+        page.chapter("Views and messages are one stream")
+        leaver, speakers = self._people[-1], self._people[:-1]
+        page.say(
+            f"{leaver.name} leaves while the others are talking. Each of them sees the new view at the same "
+            "place between the same messages, so all know who was there for which message."
+        )
+        marks = self._marks()
+        for number, word in enumerate(_WORDS):
+            await asyncio.gather(*(person.session.send(GROUP, word.encode()) for person in speakers))
+            if number == 0:
+                await leaver.session.leave(GROUP)
+            await asyncio.sleep(self._diameter_ms / 3000)
+        wanted = len(speakers) * len(_WORDS) + 1
+        for person, mark in zip(speakers, marks, strict=False):
+            await person.until_events(mark, wanted)
+        told = [self._retold(person, mark) for person, mark in zip(self._people, marks, strict=True)]
+        self._side_by_side(told)
+        same = all(column == told[0] for column in told[: len(speakers)])
+        page.check("the same view at the same place", same, dict(zip(self._names(), told, strict=True)))
+        await self._pace.read(6)
+
+    async def _stay(self) -> None:
+        """Keep the cluster for the reader's own experiments; tell what the first person sees of them."""
+        page = self._page
+        left_s = self._pace.left_s()
+        page.chapter("Your turn")
+        page.say("The daemons are still here. From another terminal:")
+        page.command(f"antiphon chat {GROUP} --name you --address {self._people[0].session.address}")
+        page.command(f"antiphon status --address {self._people[-1].session.address}")
+        until = "until you press Ctrl-C" if left_s is None else f"for another {left_s:.0f} s"
+        page.say(f"They stay {until}; {self._people[0].name} tells what happens in {GROUP!r}.")
+        self._people[0].on_event = lambda event: page.event(_line(event))
+        await asyncio.sleep(left_s if left_s is not None else float("inf"))
+        page.say("Everybody disconnects; the daemons stop.")
+
+    # Steps ------------------------------------------------------------------------------------------------
+
+    async def _everyone_sees_members(self, count: int) -> None:
+        for person in self._people:
+            await person.until(
+                lambda one: (view := one.view(GROUP)) is not None and len(view.members) == count,
+                f"a view of {count} members",
+            )
+
+    async def _all_speak(self, service: Service) -> list[list[str]]:
+        """Everyone sends a few messages at the same time; what each heard."""
+        marks = self._marks()
+        for word in _WORDS[: 2 if self._pace.abridged else 3]:
+            await asyncio.gather(
+                *(person.session.send(GROUP, word.encode(), service=service) for person in self._people)
+            )
+            await asyncio.sleep(self._diameter_ms / 4000)
+        await self._everyone_hears(marks, len(self._people) * (2 if self._pace.abridged else 3))
+        return self._texts(marks)
+
+    async def _everyone_hears(self, marks: list[int], count: int) -> None:
+        for person, mark in zip(self._people, marks, strict=True):
+            await person.until_messages(mark, count)
+
+    async def _probe(self, sender: Person, receiver: Person, service: Service) -> float:
+        """How long one message takes to the receiver, in milliseconds; returns when all have it."""
+        marks = self._marks()
+        begin_s = time.monotonic()
+        await sender.session.send(GROUP, b"how long?", service=service)
+        await self._everyone_hears(marks, 1)
+        mark = marks[self._people.index(receiver)]
+        arrived_s = next(seen.at_s for seen in receiver.seen[mark:] if isinstance(seen.event, Message))
+        return (arrived_s - begin_s) * 1000
+
+    # Telling ----------------------------------------------------------------------------------------------
+
+    def _names(self) -> list[str]:
+        return [person.name for person in self._people]
+
+    def _marks(self) -> list[int]:
+        """Where each person's memory ends now."""
+        return [len(person.seen) for person in self._people]
+
+    def _texts(self, marks: list[int]) -> list[list[str]]:
+        return [person.texts(mark) for person, mark in zip(self._people, marks, strict=True)]
+
+    def _retold(self, person: Person, mark: int = 0) -> list[str]:
+        return [_line(seen.event) for seen in person.seen[mark:]]
+
+    def _side_by_side(self, columns: list[list[str]]) -> None:
+        heads = [
+            f"{person.name} ({city.name})" for person, city in zip(self._people, self._cities, strict=True)
+        ]
+        self._page.columns(heads, columns)
+
+
+def _line(event: Message | View | Left) -> str:
+    """An event in a few words."""
+    match event:
+        case Message():
+            return f"{speaker(event)}: {event.payload.decode('utf-8', 'backslashreplace')}"
+        case View():
+            who = ", ".join(map(first_name, event.members))
+            return f"view [{who}], {event.cause.value} of {', '.join(map(first_name, event.changed))}"
+        case Left():
+            return f"left {event.group}"

@@ -1,0 +1,75 @@
+"""A cluster of real daemon processes on loopback, for measurements."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import antiphon.blocking
+from antiphon.config import Config
+from antiphon.errors import AntiphonError, ConnectError
+from antiphon.runtime.local import local_config
+
+_START_TIMEOUT_S = 20.0
+_STOP_TIMEOUT_S = 5.0
+
+
+@contextmanager
+def daemons(sites: int) -> Iterator[list[str]]:
+    """Start one daemon process a site; yields the addresses for their clients. All are gone afterwards."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
+        config = local_config(sites, directory)
+        file = directory / "cluster.toml"
+        file.write_text(_as_toml(config))
+        started = []
+        for _, daemon in config.daemons():
+            log = stack.enter_context((directory / f"{daemon.name}.log").open("w+"))
+            words = [sys.executable, "-m", "antiphon", "daemon", "--config", str(file), "--name", daemon.name]
+            # A session of its own: Ctrl-C ends the daemons through `_stop`, after their clients.
+            process = subprocess.Popen(words, stderr=log, start_new_session=True)
+            stack.callback(_stop, process)
+            started.append((process, log, daemon.clients[0]))
+        for process, log, address in started:
+            _wait_for(process, log, address)
+        yield [address for _, _, address in started]
+
+
+def _as_toml(config: Config) -> str:
+    text = '[cluster]\nname = "bench"\n'
+    for site in config.sites:
+        text += f'\n[[site]]\nname = "{site.name}"\n'
+        for daemon in site.daemon:
+            text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
+            text += f'clients = ["{daemon.clients[0]}"]\n'
+    return text
+
+
+def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str) -> None:
+    """Return when the daemon answers; its own last words if it ends instead."""
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        try:
+            antiphon.blocking.connect(address).close()
+            return
+        except ConnectError:
+            if process.poll() is not None:
+                log.seek(0)
+                words = log.read().splitlines()
+                raise AntiphonError(f"a daemon ended early: {words[-1] if words else 'silently'}") from None
+            if time.monotonic() > deadline:
+                raise AntiphonError(f"a daemon did not start within {_START_TIMEOUT_S:.0f} s") from None
+            time.sleep(0.02)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

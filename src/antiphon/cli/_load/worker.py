@@ -1,0 +1,158 @@
+"""One process of a run of load: `python -m antiphon.cli._load.worker send|receive PLAN ADDRESS`.
+
+Latency is taken from the time that the sending library writes into each bundle to the time at which the
+member gets it decoded. Every message of a bundle counts from the bundle's beginning, so the figures err on
+the high side; both processes must run on machines with one clock.
+"""
+
+import asyncio
+import signal
+import sys
+import time
+from itertools import groupby
+
+import msgspec
+
+import antiphon
+from antiphon.cli._load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
+from antiphon.errors import AntiphonError
+from antiphon.service import Service
+from antiphon.types import Envelope, Left, Message, View
+
+_BURST_MESSAGES = 64
+_TICK_S = 0.000_5
+"""A paced sender sends what has become due this often, as a program driven by a timer would."""
+_JOIN_TIMEOUT_S = 30.0
+_SILENCE_TIMEOUT_S = 60.0
+
+
+async def send(plan: Plan) -> Sent:
+    """Send what the plan says, and the end mark."""
+    async with antiphon.connect(plan.address, views=False, bundle=plan.bundle) as session:
+        begin = time.monotonic()
+        messages = await (_send_paced if plan.rate_per_s else _send_flat_out)(session, plan)
+        seconds = time.monotonic() - begin
+        await session.send(plan.group, b"", service=max(plan.service, Service.AGREED), tag=END_TAG)
+    return Sent(messages, seconds)
+
+
+async def _send_flat_out(session: "antiphon.Session", plan: Plan) -> int:
+    payload = bytes(plan.size_bytes)
+    limit = plan.count or sys.maxsize
+    deadline = time.monotonic() + plan.seconds
+    sent = 0
+    while sent < limit and time.monotonic() < deadline:
+        burst = min(_BURST_MESSAGES, limit - sent)
+        for _ in range(burst):
+            await session.send(plan.group, payload, service=plan.service)
+        sent += burst
+    return sent
+
+
+async def _send_paced(session: "antiphon.Session", plan: Plan) -> int:
+    payload = bytes(plan.size_bytes)
+    limit = plan.count or sys.maxsize
+    begin = time.monotonic()
+    sent = 0
+    while sent < limit and (elapsed := time.monotonic() - begin) < plan.seconds:
+        due = min(int(elapsed * plan.rate_per_s) + 1, limit)
+        while sent < due:
+            await session.send(plan.group, payload, service=plan.service)
+            sent += 1
+        await asyncio.sleep(0)
+        next_s = max(begin + sent / plan.rate_per_s, begin + elapsed + _TICK_S)
+        await _sleep_until(next_s)
+    return sent
+
+
+async def _sleep_until(moment_s: float) -> None:
+    """As `asyncio.sleep`, but precise: the event loop rounds to milliseconds, and nothing else runs in it."""
+    wait_s = moment_s - time.monotonic()
+    if wait_s > 0.01:
+        await asyncio.sleep(wait_s - 0.005)
+        wait_s = moment_s - time.monotonic()
+    if wait_s > 0:
+        time.sleep(wait_s)
+
+
+async def receive(plan: Plan, address: str | None) -> Received:
+    """Join, say that it is ready, and count until the end mark."""
+    async with antiphon.connect(address) as session:
+        async with asyncio.timeout(_JOIN_TIMEOUT_S):
+            await session.join(plan.group)
+            while not isinstance(await session.receive(), View):
+                pass
+        _print(Ready())
+        return await _count(session)
+
+
+async def _count(session: "antiphon.Session") -> Received:
+    tally = _Tally()
+    while not tally.ended:
+        async with asyncio.timeout(_SILENCE_TIMEOUT_S):
+            events = await session.receive_many()
+        tally.take(events, time.time_ns() // 1000)
+    return tally.report()
+
+
+class _Tally:
+    """Counts what arrives."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._messages = 0
+        self._payload_bytes = 0
+        self._first_us = 0
+        self._last_us = 0
+        self._latencies: list[tuple[int, int]] = []
+        """Latency and number of messages of each bundle."""
+
+    def take(self, events: "list[Message | View | Left]", now_us: int) -> None:
+        """Count the messages of one reading, bundle by bundle."""
+        for envelope, bundle in groupby(events, key=_envelope):
+            if envelope is None:
+                continue
+            if envelope.tag == END_TAG:
+                self.ended = True
+                return
+            lengths = [len(event.payload) for event in bundle if type(event) is Message]
+            self._messages += len(lengths)
+            self._payload_bytes += sum(lengths)
+            self._latencies.append((now_us - envelope.sent_us, len(lengths)))
+            self._first_us = self._first_us or now_us
+            self._last_us = now_us
+
+    def report(self) -> Received:
+        settled = sorted(self._latencies[len(self._latencies) // 10 :])  # the first tenth warms caches up
+        seconds = (self._last_us - self._first_us) / 1e6
+        p50_us, p99_us = percentile(settled, 0.5), percentile(settled, 0.99)
+        return Received(self._messages, self._payload_bytes, seconds, p50_us, p99_us)
+
+
+def _envelope(event: Message | View | Left) -> Envelope | None:
+    return event.envelope if type(event) is Message else None
+
+
+def _print(value: Ready | Sent | Received | Failed) -> None:
+    print(msgspec.json.encode(value).decode(), flush=True)
+
+
+def main() -> None:
+    """Carry out one part of a plan; the report is the last line of stdout."""
+    # Ctrl-C reaches the whole process group; the process that started this one ends it in good order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    role, plan_text, *addresses = sys.argv[1:]
+    plan = msgspec.json.decode(plan_text, type=Plan)
+    try:
+        if role == "send":
+            _print(asyncio.run(send(plan)))
+        else:
+            _print(asyncio.run(receive(plan, addresses[0] if addresses else None)))
+    except TimeoutError:
+        _print(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s"))
+    except AntiphonError as error:
+        _print(Failed(str(error)))
+
+
+if __name__ == "__main__":
+    main()

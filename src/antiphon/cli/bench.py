@@ -1,0 +1,139 @@
+"""Measure this machine: separate processes on loopback, real daemons, real clients."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich import box
+from rich.table import Table
+
+from antiphon.cli._load.cluster import daemons
+from antiphon.cli._load.plan import Plan, Received
+from antiphon.cli._load.run import run
+from antiphon.cli.options import Json
+from antiphon.cli.screen import console, progress
+from antiphon.errors import UsageError
+from antiphon.service import Service
+
+CASES = {"local": (1, True), "hop": (2, True), "hop-unbundled": (2, False)}
+"""Name of a case: how many daemons stand between the clients, and whether the sender's library bundles."""
+SIZES_BYTES = (100, 1_024, 10_240)
+SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
+LIGHT_RATE_PER_S = 1_000.0
+
+Seconds = Annotated[float, typer.Option("--seconds", min=0.1, help="How long each measurement sends.")]
+
+
+def throughput(
+    json: Json = False,
+    seconds: Seconds = 3.0,
+    case: Annotated[
+        list[str] | None,
+        typer.Option("--case", help="Only this case: local, hop or hop-unbundled; may repeat."),
+    ] = None,
+    size: Annotated[
+        list[int] | None, typer.Option("--size", min=1, help="Only messages of this many bytes; may repeat.")
+    ] = None,
+) -> None:
+    """Agreed messages from one client to another as fast as they go, per case and size.
+
+    \b
+    local           both clients at one daemon
+    hop             each at its own daemon, the two joined by a Hop link
+    hop-unbundled   the same, every message a bundle of its own
+
+    \b
+    Example:
+      antiphon bench throughput --case hop --size 100 --seconds 1 --json
+    """
+    cases = case or list(CASES)
+    unknown = [name for name in cases if name not in CASES]
+    if unknown:
+        raise UsageError(f"unknown case {unknown[0]!r}; known: {', '.join(CASES)}")
+    sizes = size or list(SIZES_BYTES)
+    rows: list[dict[str, Any]] = []
+    with progress("measuring", len(cases) * len(sizes)) as advance:
+        for name in cases:
+            for size_bytes in sizes:
+                received = _flat_out(name, size_bytes, seconds)
+                row = {
+                    "case": name,
+                    "size_bytes": size_bytes,
+                    "messages_per_s": round(received.messages_per_s, 1),
+                    "megabytes_per_s": round(received.megabytes_per_s, 3),
+                    "messages": received.messages,
+                    "seconds": round(received.seconds, 3),
+                }
+                _tell(row, rows, json)
+                advance(1)
+    _table("Agreed messages, one sender, one receiver", rows, json)
+
+
+def latency(
+    json: Json = False,
+    seconds: Seconds = 2.0,
+    size: Annotated[int, typer.Option("--size", min=1, help="Bytes of each message.")] = 100,
+) -> None:
+    """One-way latency through two daemons per service, at 1,000 messages/s and at half of the maximum.
+
+    The maximum is measured first: agreed messages of the same size over the same link.
+
+    \b
+    Example:
+      antiphon bench latency --seconds 1 --json
+    """
+    rows: list[dict[str, Any]] = []
+    with progress("measuring", 1 + 2 * len(SERVICES)) as advance:
+        maximum_per_s = _flat_out("hop", size, seconds).messages_per_s
+        advance(1)
+        with daemons(2) as (sender, receiver):
+            for load, rate_per_s in (("light", LIGHT_RATE_PER_S), ("half", maximum_per_s / 2)):
+                for service in SERVICES:
+                    plan = Plan(
+                        sender,
+                        (receiver,),
+                        service=service,
+                        size_bytes=size,
+                        rate_per_s=rate_per_s,
+                        seconds=seconds,
+                    )
+                    received = run(plan).received[0]
+                    row = {
+                        "service": service.name.lower(),
+                        "load": load,
+                        "rate_per_s": round(rate_per_s),
+                        "p50_us": received.p50_us,
+                        "p99_us": received.p99_us,
+                        "size_bytes": size,
+                        "messages": received.messages,
+                        "seconds": round(received.seconds, 3),
+                    }
+                    _tell(row, rows, json)
+                    advance(1)
+    _table("One-way latency through two daemons", rows, json)
+
+
+def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
+    """What the receiver of one case measured, with fresh daemons."""
+    sites, bundle = CASES[case]
+    with daemons(sites) as addresses:
+        plan = Plan(addresses[0], (addresses[-1],), size_bytes=size_bytes, seconds=seconds, bundle=bundle)
+        return run(plan).received[0]
+
+
+def _tell(row: dict[str, Any], rows: list[dict[str, Any]], json: bool) -> None:
+    """Keep the row; programs get it at once, people get a table at the end."""
+    rows.append(row)
+    if json:
+        print(msgspec.json.encode(row).decode(), flush=True)
+
+
+def _table(title: str, rows: list[dict[str, Any]], json: bool) -> None:
+    if json:
+        return
+    table = Table(title=title, box=box.SIMPLE, show_edge=False)
+    for key in rows[0]:
+        table.add_column(key.replace("_", " "), justify="left" if isinstance(rows[0][key], str) else "right")
+    for row in rows:
+        table.add_row(*(value if isinstance(value, str) else f"{value:,}" for value in row.values()))
+    console().print(table)

@@ -1,0 +1,120 @@
+"""The verb `chat`: talk in a group from a terminal."""
+
+import asyncio
+import sys
+from threading import Thread
+from typing import Annotated
+
+import typer
+
+import antiphon
+from antiphon.cli.options import Address, Name, ServiceWord
+from antiphon.errors import UsageError
+from antiphon.service import Service
+from antiphon.types import Left, Message, View
+
+HELP = """\
+  a line        goes to the group
+  /to NAME ...  goes to one session only: use its private name, such as #bob#oslo1
+  /who          who is here
+  /help         this text
+  /quit         leave (so does Ctrl-D)"""
+
+
+def chat(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group to talk in.")],
+    name: Name = "",
+    service: ServiceWord = "agreed",
+    address: Address = None,
+) -> None:
+    """Join GROUP, send what you type, see what everybody says and who comes and goes.
+
+    \b
+    Example:
+      antiphon chat tea --name alice
+    """
+    asyncio.run(_converse(group, name, Service.parse(service), address))
+
+
+async def _converse(group: str, name: str, service: Service, address: str | None) -> None:
+    lines = _lines_of_stdin()
+    async with antiphon.connect(address, name=name) as session:
+        await session.join(group)
+        print(f"You are {session.name} in {group}. /help tells what you can type.", flush=True)
+        room = _Room(session, group, service)
+        listening = asyncio.create_task(room.listen())
+        typing = asyncio.create_task(room.speak(lines))
+        done, waiting = await asyncio.wait((listening, typing), return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        for task in done:
+            task.result()
+
+
+def _lines_of_stdin() -> "asyncio.Queue[str | None]":
+    """Lines as they are typed, then None. A thread reads: no event loop can watch a file."""
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        try:
+            for line in sys.stdin:
+                loop.call_soon_threadsafe(lines.put_nowait, line.rstrip("\r\n"))
+            loop.call_soon_threadsafe(lines.put_nowait, None)
+        except RuntimeError:
+            pass  # the loop has ended; so may this thread
+
+    Thread(target=read, name="chat-stdin", daemon=True).start()
+    return lines
+
+
+class _Room:
+    """One session in one group, with a person behind it."""
+
+    def __init__(self, session: "antiphon.Session", group: str, service: Service) -> None:
+        self._session = session
+        self._group = group
+        self._service = service
+        self._members: tuple[str, ...] = ()
+
+    async def listen(self) -> None:
+        """Print what is delivered until the session ends."""
+        async for event in self._session:
+            match event:
+                case View():
+                    self._members = event.members
+                    who = ", ".join(event.changed)
+                    print(f"* {event.cause.value}: {who} ({len(event.members)} here)", flush=True)
+                case Message():
+                    mark = "" if event.group == self._group else " (to you only)"
+                    text = event.payload.decode("utf-8", "backslashreplace")
+                    print(f"{event.sender}{mark}: {text}", flush=True)
+                case Left():
+                    return
+
+    async def speak(self, lines: "asyncio.Queue[str | None]") -> None:
+        """Carry out each typed line; on the last one leave, and wait to see one's own words come back."""
+        while (line := await lines.get()) is not None and line.strip() != "/quit":
+            try:
+                await self._obey(line)
+            except UsageError as error:
+                print(f"! {error}", flush=True)
+        await self._session.leave(self._group)
+        await asyncio.Event().wait()  # ended by `listen`, which sees the leave after everything said before
+
+    async def _obey(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        match word:
+            case "":
+                return
+            case "/who":
+                print("* " + ", ".join(self._members), flush=True)
+            case "/to":
+                name, _, text = rest.partition(" ")
+                await self._session.send(name, text.encode(), service=self._service)
+            case "/help":
+                print(HELP, flush=True)
+            case _ if word.startswith("/"):
+                raise UsageError(f"unknown command {word}; /help lists them")
+            case _:
+                await self._session.send(self._group, line.encode(), service=self._service)

@@ -1,0 +1,86 @@
+"""Check a configuration file, or print one to start from."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon import config as configuration
+from antiphon.cli.options import read_file
+from antiphon.errors import ConfigError
+
+EXAMPLE = """\
+# An Antiphon cluster of three sites. The same file goes to every daemon:
+#   antiphon daemon --config cluster.toml --name oslo1
+# Only [[site]] and its daemon are needed; every other value below is the default or an illustration.
+
+[cluster]
+name = "example"        # goes into every packet: clusters with different names never mix
+delta_ms = 5.0          # how often, at most, an idle site tells the others that it has nothing to say
+
+[[site]]
+name = "oslo"
+
+[[site.daemon]]         # one daemon a site
+name = "oslo1"
+address = "127.0.0.1:4810"                  # UDP, between daemons
+clients = ["unix:/tmp/antiphon-oslo1.sock", "tcp:127.0.0.1:4811"]
+
+[[site]]
+name = "lima"
+
+[[site.daemon]]
+name = "lima1"
+address = "127.0.0.1:4820"
+clients = ["unix:/tmp/antiphon-lima1.sock"]
+
+[[site]]
+name = "perth"
+
+[[site.daemon]]
+name = "perth1"
+address = "127.0.0.1:4830"
+clients = ["unix:/tmp/antiphon-perth1.sock"]
+
+# Links between sites. Without any [[link]], every pair of sites is joined at cost 1.
+[[link]]
+sites = ["oslo", "lima"]
+cost = 55               # messages follow the cheapest path; the delay in milliseconds is a good cost
+
+[[link]]
+sites = ["lima", "perth"]
+cost = 75
+packet_bytes = 1400     # largest datagram on this link
+# rate_bytes_per_s = 10000000               # a ceiling on what each side sends
+# emulate = { delay_ms = 75.0, jitter_ms = 2.0, loss = 0.01 }   # imitate a long path on one machine
+"""
+
+
+def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="A configuration file (TOML).")]) -> None:
+    """Check a configuration file.
+
+    Exits 0 with a summary, or 1 with the line, the key and what was expected.
+
+    \b
+    Example:
+      antiphon config check cluster.toml
+    """
+    try:
+        checked = configuration.parse(read_file(file), str(file))
+    except ConfigError as error:
+        print(f"antiphon: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    names = ", ".join(f"{site.name} ({site.daemon[0].name})" for site in checked.sites)
+    count = len(checked.sites), len(checked.links)
+    print(f"{file}: fine. Cluster {checked.settings.name!r}, {count[0]} sites, {count[1]} links: {names}")
+
+
+def example() -> None:
+    """Print a commented, valid configuration of three sites.
+
+    \b
+    Example:
+      antiphon config example > cluster.toml
+    """
+    print(EXAMPLE, end="")

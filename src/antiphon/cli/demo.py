@@ -1,0 +1,46 @@
+"""The verb `demo`: a whole wide-area cluster in one process, narrated."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from antiphon.cli._demo.cluster import running
+from antiphon.cli._demo.geography import CITIES
+from antiphon.cli._demo.pace import Pace
+from antiphon.cli._demo.page import Page
+from antiphon.cli._demo.story import Story
+from antiphon.cli.screen import console
+from antiphon.errors import UsageError
+
+
+def demo(
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", metavar="N", min=1, help="End after N seconds; without it, on Ctrl-C."),
+    ] = None,
+    sites: Annotated[int, typer.Option("--sites", min=2, max=len(CITIES), help="How many sites.")] = 3,
+    daemons: Annotated[int, typer.Option("--daemons", help="How many daemons at each site.")] = 1,
+) -> None:
+    """Watch groups, views and delivery orders at work on a wide-area cluster inside this process.
+
+    \b
+    Example:
+      antiphon demo --seconds 60
+    """
+    if daemons != 1:
+        raise UsageError("--daemons must be 1 today: sites of several daemons come later")
+    asyncio.run(_play(seconds, sites))
+
+
+async def _play(seconds: float | None, sites: int) -> None:
+    pace = Pace(seconds)
+    cities = CITIES[:sites]
+    page = Page(console())
+    with running(cities) as config:
+        story = Story(cities, config, page, pace)
+        try:
+            async with asyncio.timeout(seconds):
+                await story.tell()
+        except TimeoutError:
+            page.say("The time is up; everybody disconnects and the daemons stop.")

@@ -1,0 +1,93 @@
+"""The verb `listen`: join groups and print what is delivered."""
+
+import sys
+from base64 import b64encode
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+import antiphon.blocking
+from antiphon.cli.options import Address, Json, Name
+from antiphon.types import Left, Message, View
+
+
+def listen(
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups to join.")],
+    json: Json = False,
+    count: Annotated[
+        int | None, typer.Option("--count", metavar="N", min=1, help="End after this many messages.")
+    ] = None,
+    address: Address = None,
+    name: Name = "",
+) -> None:
+    """Join each GROUP and print messages and views in the order of their delivery, until Ctrl-C.
+
+    \b
+    Example:
+      antiphon listen chat news --json --count 10
+    """
+    show = as_json if json else as_text
+    left = count
+    with antiphon.blocking.connect(address, name=name) as session:
+        for group in groups:
+            session.join(group)
+        for event in session:
+            print(show(event))
+            # A reader at the other end of a pipe wants each event as it comes.
+            sys.stdout.flush()
+            if left is not None and isinstance(event, Message):
+                left -= 1
+                if left == 0:
+                    return
+
+
+def as_text(event: Message | View | Left) -> str:
+    """One line for a person."""
+    match event:
+        case Message():
+            text = event.payload.decode("utf-8", "backslashreplace")
+            return f"{','.join(event.groups)} {event.sender} {event.service.name.lower()}: {text}"
+        case View():
+            changed = ", ".join(event.changed)
+            return (
+                f"{event.group} view {event.id} ({event.cause.value}: {changed}): {', '.join(event.members)}"
+            )
+        case Left():
+            return f"{event.group} left {event.id}"
+
+
+def as_json(event: Message | View | Left) -> str:
+    """One JSON object; a payload that is not UTF-8 comes as `payload_base64` instead of `payload`."""
+    return msgspec.json.encode(_fields(event)).decode()
+
+
+def _fields(event: Message | View | Left) -> dict[str, Any]:
+    match event:
+        case Message():
+            fields = {
+                "event": "message",
+                "groups": event.groups,
+                "sender": event.sender,
+                "service": event.service.name.lower(),
+                "tag": event.tag,
+                "id": str(event.id),
+                "sent_us": event.sent_us,
+            }
+            try:
+                fields["payload"] = event.payload.decode("utf-8")
+            except UnicodeDecodeError:
+                fields["payload_base64"] = b64encode(event.payload).decode()
+            return fields
+        case View():
+            return {
+                "event": "view",
+                "group": event.group,
+                "id": str(event.id),
+                "members": event.members,
+                "transitional": event.transitional,
+                "cause": event.cause.value,
+                "changed": event.changed,
+            }
+        case Left():
+            return {"event": "left", "group": event.group, "id": str(event.id)}

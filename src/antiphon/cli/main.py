@@ -1,0 +1,148 @@
+"""The `antiphon` command: its verbs, its exit codes, and how it says that something is wrong.
+
+Exit codes: 0 fine, 1 found a fault, 2 wrong use, 130 interrupted. Whatever the user can mend is one line on
+stderr; `--debug` shows the traceback as well.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import version
+from types import FrameType
+from typing import Annotated, NoReturn, ParamSpec, TypeVar
+
+import typer
+
+from antiphon.cli import bench, chat, config, daemon, demo, flood, listen, send, simulate, status
+from antiphon.errors import AntiphonError, ConfigError, UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+EXIT_FAULT = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_TERMINATED = 128 + signal.SIGTERM
+
+app = typer.Typer(
+    name="antiphon",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_ParserError: type[Exception] = next(
+    base for base in reversed(typer.BadParameter.__mro__) if hasattr(base, "format_message")
+)
+"""What the option parser raises for words that it cannot use."""
+
+
+def _pipe_safe(verb: Callable[P, R]) -> Callable[P, R]:
+    """`verb`, ending quietly when the reader of its output has gone (`antiphon listen chat | head -1`)."""
+
+    @wraps(verb)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            result = verb(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The interpreter flushes stdout once more at its end; let that go nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        return result
+
+    return guarded
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"antiphon {version('antiphon')}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, too.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Wide-area group communication: ordered, reliable messages between processes at many sites.
+
+    \b
+    Example: see the whole of it in a minute
+      antiphon demo --seconds 60
+    """
+
+
+_VERBS: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "daemon": daemon.daemon,
+    "status": status.status,
+    "send": send.send,
+    "listen": listen.listen,
+    "chat": chat.chat,
+    "flood": flood.flood,
+    "simulate": simulate.simulate,
+}
+_VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
+    "config": (config.__doc__, {"check": config.check, "example": config.example}),
+    "bench": (bench.__doc__, {"throughput": bench.throughput, "latency": bench.latency}),
+}
+
+
+def _register() -> None:
+    for word, verb in _VERBS.items():
+        app.command(word)(_pipe_safe(verb))
+    for word, (about, verbs) in _VERB_GROUPS.items():
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
+        for second_word, verb in verbs.items():
+            group.command(second_word)(_pipe_safe(verb))
+        app.add_typer(group, name=word)
+
+
+_register()
+
+
+def _fail(text: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"antiphon: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+def exit_code(words: list[str]) -> int:
+    """Carry out the command made of `words` and return its exit code."""
+    # Taken out here, so that it works on either side of the verb and for errors of the parser itself.
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        code = app(args=words, prog_name="antiphon", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except (UsageError, ConfigError) as error:
+        return _fail(str(error), EXIT_USAGE, debug)
+    except AntiphonError as error:
+        return _fail(str(error), EXIT_FAULT, debug)
+    except _ParserError as error:
+        message = getattr(error, "format_message", error.__str__)()
+        return _fail(f"{message} (see antiphon --help)", EXIT_USAGE, debug)
+    except (KeyboardInterrupt, typer.Abort):
+        return EXIT_INTERRUPTED
+    except OSError as error:
+        return _fail(str(error), EXIT_FAULT, debug)
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Unwind on SIGTERM instead of vanishing: verbs have processes to end and files to remove."""
+    sys.exit(EXIT_TERMINATED)
+
+
+def run() -> None:
+    """The entry point: carry out what the command line says and exit."""
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(exit_code(sys.argv[1:]))

@@ -1,0 +1,39 @@
+"""Options that several verbs share, so that one thing has one name everywhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.errors import UsageError
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDRESS",
+        envvar="ANTIPHON",
+        help="Where the daemon listens: unix:PATH or tcp:HOST:PORT. Without it: unix:/tmp/antiphon.sock.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for programs.")]
+Name = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Name of the session; the daemon picks one otherwise.")
+]
+ServiceWord = Annotated[
+    str,
+    typer.Option(
+        "--service",
+        metavar="SERVICE",
+        help="Delivery level: unreliable, reliable, fifo, causal, agreed or safe.",
+    ),
+]
+
+
+def read_file(path: Path) -> str:
+    """The text of a file that the user named, or a UsageError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"cannot read {path}: {reason}") from None

@@ -1,0 +1,33 @@
+"""What a person sees: text on stdout, progress on stderr, both plain where nobody is watching."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def console() -> Console:
+    """Standard output, coloured only where it is a terminal; brackets in names are brackets, not markup."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def progress(what: str, total: float) -> Iterator[Callable[[float], None]]:
+    """Show on stderr how far `what` has come, if a person watches; yields the function to advance."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    stderr = Console(stderr=True)
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+@contextmanager
+def working(what: str, seconds: float) -> Iterator[None]:
+    """Show on stderr that `what` goes on while the body runs, if a person watches."""
+    stderr = Console(stderr=True)
+    if not stderr.is_terminal:
+        yield
+        return
+    with stderr.status(f"{what} (about {seconds:.0f} s)"):
+        yield

@@ -1,0 +1,30 @@
+"""The verb `send`: each line of stdin is one message."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import antiphon.blocking
+from antiphon.cli.options import Address, Name, ServiceWord
+from antiphon.service import Service
+
+
+def send(
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="A group, or a private name such as '#bob#oslo1'.")
+    ],
+    service: ServiceWord = "agreed",
+    address: Address = None,
+    name: Name = "",
+) -> None:
+    """Send each line of stdin to GROUP. The sender need not be a member.
+
+    \b
+    Example:
+      echo "hello, sites" | antiphon send chat --service safe
+    """
+    level = Service.parse(service)
+    with antiphon.blocking.connect(address, name=name, views=False) as session:
+        for line in sys.stdin.buffer:
+            session.send(group, line.rstrip(b"\r\n"), service=level)

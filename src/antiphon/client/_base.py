@@ -1,0 +1,118 @@
+"""What the two kinds of session share: identity, the groups asked for, and how a session ends."""
+
+from collections.abc import Callable
+
+from antiphon import limits
+from antiphon.client._incoming import Incoming
+from antiphon.client._opening import Opened
+from antiphon.client._outgoing import Outgoing
+from antiphon.errors import Disconnected, UsageError
+from antiphon.types import check_group
+from antiphon.wire import frames
+
+GOODBYE_CODE = "bye"
+"""The daemon's word when it has carried out our Disconnect."""
+CLOSED = "closed by this program"
+CLOSE_TIMEOUT_S = 10.0
+"""How long `close` waits for the daemon to confirm that everything sent before it was taken."""
+
+
+class SessionBase:
+    """A session, whatever does its input and output."""
+
+    def __init__(self, opened: Opened, *, bundle: bool, release: Callable[[], None] | None) -> None:
+        welcome = opened.welcome
+        self._socket = opened.socket
+        self._address = opened.address
+        self._welcome = welcome
+        self._incoming: Incoming = opened.incoming
+        self._ready = opened.incoming.ready
+        self._outgoing = Outgoing(
+            welcome.name,
+            gathers=bundle,
+            message_max_bytes=min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
+        )
+        self._groups: set[str] = set()
+        self._release = release
+        """Stops the embedded daemon, if this session brought its own."""
+        self._end_reason: str | None = None
+        self._end_told = False
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The private name, `#alice#d1`: messages sent to it reach this session alone."""
+        return self._welcome.name
+
+    @property
+    def daemon(self) -> str:
+        """The name of the daemon that this session is connected to."""
+        return self._welcome.daemon
+
+    @property
+    def number(self) -> int:
+        """The session's number at its daemon, part of the identity of each message it sends."""
+        return self._welcome.session
+
+    @property
+    def address(self) -> str:
+        """Where the daemon listens: another session can connect to the same place."""
+        return self._address
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that this session has asked to join and has not asked to leave."""
+        return frozenset(self._groups)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def _is_over(self) -> bool:
+        return self._closed or self._end_reason is not None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self._end_reason or "open"
+        return f"<{type(self).__module__}.Session {self.name} at {self.address}: {state}>"
+
+    def _ask_join(self, group: str) -> None:
+        check_group(group)
+        if group in self._groups:
+            raise UsageError(f"this session has already joined {group!r}")
+        if len(self._groups) >= limits.GROUPS_PER_SESSION_MAX:
+            raise UsageError(f"a session may be in at most {limits.GROUPS_PER_SESSION_MAX:,} groups")
+        self._outgoing.control(frames.Join(group))
+        self._groups.add(group)
+
+    def _ask_leave(self, group: str) -> None:
+        check_group(group)
+        if group not in self._groups:
+            raise UsageError(f"this session has not joined {group!r}")
+        self._outgoing.control(frames.Leave(group))
+        self._groups.discard(group)
+
+    def _ended(self, reason: str) -> None:
+        """The connection is over; the daemon's own last word counts for more than what the socket says."""
+        if self._end_reason is None:
+            goodbye = self._incoming.goodbye
+            self._end_reason = f"{goodbye.reason} ({goodbye.code})" if goodbye else reason
+
+    def _disconnected(self) -> Disconnected:
+        """The error that tells the application; a fresh one each time, since it collects a traceback."""
+        if self._closed:
+            return Disconnected(CLOSED)
+        self._end_told = True
+        return self._unconfirmed(self._end_reason or CLOSED)
+
+    def _unconfirmed(self, reason: str) -> Disconnected:
+        return Disconnected(reason, self._outgoing.unaccepted(self._incoming.accepted_sequence))
+
+    def _close_error(self) -> Disconnected | None:
+        """What `close` must raise: None if the daemon confirmed, no fate is open, or it was told before."""
+        confirmed = self._incoming.goodbye is not None and self._incoming.goodbye.code == GOODBYE_CODE
+        if confirmed or self._end_told:
+            return None
+        error = self._unconfirmed(self._end_reason or CLOSED)
+        return error if error.unknown_fate else None

@@ -1,0 +1,184 @@
+"""What comes from the daemon: bytes cut into frames, bundles kept whole until the application takes them.
+
+Shared by the asyncio and the blocking session. `space` and `filled` bracket a `recv_into`; `refill` decodes
+the next queued item into `ready`, from which events are popped one by one. Between the two a bundle is one
+buffer, so that its cost does not depend on how many messages it holds.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from antiphon import limits
+from antiphon.errors import BadFrame, UsageError
+from antiphon.service import Service
+from antiphon.types import Left, Message, View
+from antiphon.wire import bundle, frames
+
+Event = Message | View | Left
+"""What a session delivers."""
+
+BUFFER_BYTES = 256 * 1024
+"""Read in one call: a few bundles. It grows while a larger frame arrives and shrinks back after it."""
+
+
+class Incoming:
+    """The receive buffer, the queue of undecoded frames, and the events decoded from its head."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Event] = deque()
+        """Decoded events, next first."""
+        self.queued_bytes = 0
+        """Bytes of frames that the application has not reached yet."""
+        self.answer: frames.Welcome | frames.Refuse | None = None
+        self.goodbye: frames.Goodbye | None = None
+        self.status: frames.Status | None = None
+        self.accepted_sequence = 0
+        """Of the latest message of our own that came back: its daemon has accepted all up to it."""
+        self._events: deque[tuple[bytes | View | Left | frames.Problem, int]] = deque()
+        self._drops = False
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._filled = 0
+        self._handlers: dict[type, Callable[[frames.FromDaemon, int], None]] = {
+            frames.Welcome: self._on_answer,
+            frames.Refuse: self._on_answer,
+            frames.ViewFrame: self._on_view,
+            frames.LeftFrame: self._on_left,
+            frames.Problem: self._on_problem,
+            frames.Status: self._on_status,
+            frames.Goodbye: self._on_goodbye,
+        }
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the library should stop reading until the application has taken more."""
+        return self.queued_bytes > limits.CLIENT_EVENTS_MAX_BYTES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the application has taken enough to start reading again."""
+        return self.queued_bytes <= limits.CLIENT_EVENTS_MAX_BYTES // 2
+
+    def space(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        return memoryview(self._buffer)[self._filled :]
+
+    def filled(self, count: int) -> None:
+        """`count` bytes arrived in `space()`. BadFrame if they are not what a daemon says."""
+        self._filled += count
+        found, used, needed = frames.split(memoryview(self._buffer)[: self._filled])
+        for kind, frame in found:
+            if kind == frames.FrameKind.BUNDLE:
+                self._queue(bytes(frame), len(frame))
+            else:
+                value = frames.decode_from_daemon(frame)
+                self._handlers[type(value)](value, len(frame))
+        self._make_room(used, needed)
+
+    @property
+    def complains(self) -> bool:
+        """Whether the next queued item is not an event but a daemon's complaint, which `refill` raises."""
+        try:
+            return isinstance(self._events[0][0], frames.Problem)
+        except IndexError:
+            return False
+
+    def refill(self) -> bool:
+        """Decode the next queued item into `ready`; False if none is queued.
+
+        Raises UsageError for a request that the daemon could not carry out, and BadFrame for a broken
+        bundle: nothing after it is handed out, so that the application never meets a gap.
+        """
+        try:
+            item, size = self._events.popleft()
+        except IndexError:
+            return False
+        self.queued_bytes -= size
+        if type(item) is bytes:
+            try:
+                messages = bundle.decode(item)
+            except BadFrame:
+                self._events.clear()
+                self.queued_bytes = 0
+                raise
+            self._note_own(messages)
+            self.ready.extend(messages)
+        elif isinstance(item, frames.Problem):
+            raise UsageError(f"{item.reason} ({item.code})")
+        else:
+            assert isinstance(item, View | Left)
+            self.ready.append(item)
+        return True
+
+    def drop(self) -> None:
+        """From here on events are thrown away: the application does not want them any more."""
+        self._drops = True
+        self._events.clear()
+        self.ready.clear()
+        self.queued_bytes = 0
+
+    def _queue(self, item: bytes | View | Left | frames.Problem, size: int) -> None:
+        if not self._drops:
+            self._events.append((item, size))
+            self.queued_bytes += size
+
+    def _note_own(self, messages: list[Message]) -> None:
+        """A message of our own that came back was accepted, and so was everything sent before it."""
+        welcome = self.answer
+        last = messages[-1]
+        envelope = last.envelope
+        if (
+            isinstance(welcome, frames.Welcome)
+            and envelope.session == welcome.session
+            and envelope.daemon == welcome.daemon_number
+            and envelope.service is not Service.UNRELIABLE  # these are numbered apart
+        ):
+            self.accepted_sequence = max(self.accepted_sequence, envelope.sequence + last.index)
+
+    def _make_room(self, used: int, needed: int) -> None:
+        """Move the unfinished frame to the front of a buffer in which more of it fits.
+
+        The buffer doubles as data arrives: a length alone never makes it allocate.
+        """
+        left = self._filled - used
+        capacity = len(self._buffer)
+        if left == capacity:
+            wanted = min(2 * capacity, needed)
+        elif needed <= BUFFER_BYTES:
+            wanted = BUFFER_BYTES
+        else:
+            wanted = capacity
+        if wanted != capacity:
+            fresh = bytearray(wanted)
+            fresh[:left] = self._buffer[used : self._filled]
+            self._buffer = fresh
+        elif used and left:
+            self._buffer[:left] = self._buffer[used : self._filled]
+        self._filled = left
+
+    # Control frames ---------------------------------------------------------------------------------------
+
+    def _on_answer(self, value: frames.FromDaemon, size: int) -> None:
+        if self.answer is not None:
+            raise BadFrame("control frame: a second answer")
+        assert isinstance(value, frames.Welcome | frames.Refuse)
+        self.answer = value
+
+    def _on_view(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.ViewFrame)
+        self._queue(value.view, size)
+
+    def _on_left(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.LeftFrame)
+        self._queue(value.left, size)
+
+    def _on_problem(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.Problem)
+        self._queue(value, size)
+
+    def _on_status(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.Status)
+        self.status = value
+
+    def _on_goodbye(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.Goodbye)
+        self.goodbye = value

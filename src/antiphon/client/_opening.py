@@ -1,0 +1,153 @@
+"""From an address to a welcome: finding a daemon, asking it for a session, asking it about itself.
+
+Everything here blocks, with a deadline; the asyncio session runs it in a worker thread, so that the two
+kinds of session meet a daemon through the same code.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from antiphon import config, limits
+from antiphon.client._incoming import Incoming
+from antiphon.errors import BadFrame, ConfigError, ConnectError, Refused, UsageError
+from antiphon.types import check_name
+from antiphon.wire import frames
+
+DEFAULT_ADDRESS = "unix:/tmp/antiphon.sock"
+ADDRESS_VARIABLE = "ANTIPHON"
+PRIORITY_MAX = 9
+SEND_BUFFER_BYTES = 1024 * 1024
+"""Room in the kernel for several bundles, so that a sender and its daemon need not alternate."""
+
+
+class Opened(Struct, frozen=True):
+    """A connection whose daemon has said welcome."""
+
+    socket: socket.socket
+    address: str
+    welcome: frames.Welcome
+    incoming: Incoming
+
+
+def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The addresses to try, in order: those given, else $ANTIPHON, else the default.
+
+    >>> addresses("tcp:127.0.0.1:4811")
+    ('tcp:127.0.0.1:4811',)
+    """
+    if address is None:
+        address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
+    found = (address,) if isinstance(address, str) else tuple(address)
+    if not found:
+        raise UsageError("no address: give unix:PATH or tcp:HOST:PORT")
+    try:
+        return tuple(config.check_listener(one) for one in found)
+    except ConfigError as error:
+        raise UsageError(f"address {error}") from None
+
+
+def request(name: str, priority: int, views: bool) -> frames.Connect:
+    """The first word to a daemon, checked."""
+    if name:
+        check_name(name, "session", limits.SESSION_NAME_MAX_BYTES)
+    if not isinstance(priority, int) or not 0 <= priority <= PRIORITY_MAX:
+        raise UsageError(f"priority must be a whole number from 0 to {PRIORITY_MAX}, not {priority!r}")
+    return frames.Connect(frames.PROTOCOL_VERSION, name, priority, views)
+
+
+def open_session(places: Sequence[str], hello: frames.Connect, timeout_s: float) -> Opened:
+    """A session with the first daemon that answers; Refused if it declines, ConnectError if none answers."""
+    failures = []
+    for place in places:
+        try:
+            return _open_at(place, hello, timeout_s)
+        except Refused:
+            raise
+        except ConnectError as error:
+            failures.append(str(error))
+    raise ConnectError("; ".join(failures))
+
+
+def ask_status(place: str, timeout_s: float = 10.0) -> dict[str, Any]:
+    """What the daemon at `place` says about itself; takes a connection for a moment but no session."""
+    incoming = Incoming()
+    with _dial(place, timeout_s) as connection:
+        _converse(connection, place, frames.AskStatus(), incoming, timeout_s)
+    if incoming.status is None:
+        raise ConnectError(f"the daemon at {place} did not tell its status")
+    answer: dict[str, Any] = msgspec.json.decode(incoming.status.json)
+    return answer
+
+
+def _open_at(place: str, hello: frames.Connect, timeout_s: float) -> Opened:
+    incoming = Incoming()
+    connection = _dial(place, timeout_s)
+    try:
+        _converse(connection, place, hello, incoming, timeout_s)
+        match incoming.answer:
+            case frames.Welcome() as welcome:
+                return Opened(connection, place, welcome, incoming)
+            case frames.Refuse(code=code, reason=reason):
+                raise Refused(code, reason)
+        goodbye = incoming.goodbye
+        raise ConnectError(
+            f"the daemon at {place} did not welcome us{f': {goodbye.reason}' if goodbye else ''}"
+        )
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _dial(place: str, timeout_s: float) -> socket.socket:
+    scheme, _, rest = place.partition(":")
+    try:
+        if scheme == "unix":
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(timeout_s)
+            try:
+                connection.connect(rest)
+            except BaseException:
+                connection.close()
+                raise
+        else:
+            connection = socket.create_connection(config.address(rest), timeout_s)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except TimeoutError:
+        raise ConnectError(f"no answer from {place} within {timeout_s:g} s") from None
+    except OSError as error:
+        raise ConnectError(f"no daemon at {place}: {_said(error)}") from None
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    return connection
+
+
+def _converse(
+    connection: socket.socket, place: str, word: frames.FromClient, incoming: Incoming, timeout_s: float
+) -> None:
+    """Say `word` and read until the daemon has answered one way or another."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        connection.sendall(frames.encode_control(word))
+        while not (incoming.answer or incoming.status or incoming.goodbye):
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            count = connection.recv_into(incoming.space())
+            if not count:
+                raise ConnectError(f"the daemon at {place} closed the connection without an answer")
+            incoming.filled(count)
+    except TimeoutError:
+        raise ConnectError(f"no answer from {place} within {timeout_s:g} s") from None
+    except BadFrame as error:
+        raise ConnectError(f"what answers at {place} is not an Antiphon daemon ({error.reason})") from None
+    except ConnectError:
+        raise
+    except OSError as error:
+        raise ConnectError(f"the connection to {place} broke: {_said(error)}") from None
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,224 @@
+"""What goes to the daemon: messages checked, gathered into bundles and queued as bytes.
+
+Shared by the asyncio and the blocking session, which decide only when to write. Nothing here touches a
+socket: `add` and `control` fill the queue, `buffers` shows its head for a scatter-gather write, `written`
+removes what the socket took.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import MessageTooLarge, UsageError
+from antiphon.service import Service
+from antiphon.types import check_destination
+from antiphon.wire import bundle, frames
+
+Groups = str | Sequence[str]
+"""Where a message goes: one group or private name, or several."""
+Payload = bytes | bytearray | memoryview
+
+JOIN_MAX_BYTES = 128 * 1024
+"""Bundles up to this size are joined into one buffer: copying 60 kB costs less than 600 iovec entries."""
+IOVEC_MAX = 1_024
+LENGTH_BYTES = 4
+"""Each message's entry in the bundle's table of lengths."""
+KEYS_MAX = 1_024
+REQUESTS_MAX = 4_096
+"""Joins and leaves told apart from messages when counting what is unaccepted; older ones count, too."""
+
+
+class BundleKey(Struct, frozen=True):
+    """What the messages of one bundle share, checked, and the bytes it becomes."""
+
+    names: bytes
+    group_count: int
+    service: Service
+    flags: int
+    tag: int
+
+
+class Outgoing:
+    """The open bundle and the queue of bytes behind it."""
+
+    def __init__(
+        self, sender: str, *, gathers: bool = True, message_max_bytes: int = limits.MESSAGE_MAX_BYTES
+    ) -> None:
+        self.queued_bytes = 0
+        """Bytes of closed bundles and control frames that no socket has taken yet."""
+        self.bundle_count = 0
+        """Bundles closed since the session began."""
+        self.open_count = 0
+        """Messages in the open bundle."""
+        self._sender = sender
+        self._gathers = gathers
+        self._message_max_bytes = message_max_bytes
+        self._queue: deque[bytes | memoryview] = deque()
+        self._sequence = 0
+        """What the daemon will call our last closed message: joins and leaves are numbered with them."""
+        self._requests: deque[int] = deque(maxlen=REQUESTS_MAX)
+        """The numbers that joins and leaves took."""
+        self._payloads: list[bytes] = []
+        self._open_bytes = 0
+        self._begun_us = 0
+        self._keys: dict[tuple[object, ...], BundleKey] = {}
+        self._key: BundleKey | None = None
+        # The arguments of the last `add`, to recognise a repeated key without building anything.
+        self._groups: Groups | None = None
+        self._service: Service | None = None
+        self._tag: int = 0
+        self._self_discard: bool = False
+
+    def unaccepted(self, accepted_sequence: int) -> int:
+        """Messages after the one known to be accepted; unreliable ones promise nothing and do not count."""
+        while self._requests and self._requests[0] <= accepted_sequence:
+            self._requests.popleft()
+        is_open = self._key is not None and self._key.service is not Service.UNRELIABLE
+        open_count = self.open_count if is_open else 0
+        return self._sequence + open_count - accepted_sequence - len(self._requests)
+
+    def add(self, groups: Groups, payload: Payload, service: Service, tag: int, self_discard: bool) -> None:
+        """Take one message into the open bundle, or open one. UsageError changes nothing."""
+        if (
+            groups is not self._groups
+            or service is not self._service
+            or tag != self._tag
+            or self_discard is not self._self_discard
+        ):
+            key: BundleKey | None = self._key_for(groups, service, tag, self_discard)
+        else:
+            key = self._key
+        data = payload if type(payload) is bytes else _as_bytes(payload)
+        size = len(data)
+        if size > self._message_max_bytes:
+            raise MessageTooLarge(
+                f"the message has {size:,} bytes; a message may have at most {self._message_max_bytes:,}"
+            )
+        if key is not self._key:
+            self.close_bundle()
+            self._key = key
+            self._remember(groups, service, tag, self_discard)
+        open_bytes = self._open_bytes + size + LENGTH_BYTES
+        if open_bytes > limits.BUNDLE_TARGET_BYTES and self.open_count:
+            self.close_bundle()
+            open_bytes = size + LENGTH_BYTES
+        if not self.open_count:
+            self._begun_us = time.time_ns() // 1_000
+        self._payloads.append(data)
+        self._open_bytes = open_bytes
+        self.open_count += 1
+        if (
+            open_bytes + size + LENGTH_BYTES > limits.BUNDLE_TARGET_BYTES  # another like this would not fit
+            or self.open_count >= limits.BUNDLE_MESSAGES_MAX
+            or not self._gathers
+        ):
+            self.close_bundle()
+
+    def control(self, value: frames.FromClient) -> None:
+        """Queue a control frame behind everything that was sent before it."""
+        self.close_bundle()
+        frame = frames.encode_control(value)
+        self._queue.append(frame)
+        self.queued_bytes += len(frame)
+        if isinstance(value, frames.Join | frames.Leave):
+            self._sequence += 1
+            self._requests.append(self._sequence)
+
+    def close_bundle(self) -> None:
+        """Move the open bundle, if there is one, to the queue."""
+        if not self.open_count:
+            return
+        key = self._key
+        assert key is not None
+        buffers = bundle.encode(
+            key.names, key.group_count, key.service, self._payloads,
+            flags=key.flags, tag=key.tag, sent_us=self._begun_us,
+        )  # fmt: skip
+        size = bundle.HEADER_BYTES + len(key.names) + self._open_bytes
+        if size <= JOIN_MAX_BYTES:
+            self._queue.append(b"".join(buffers))
+        else:
+            self._queue.extend(buffers)
+        self.queued_bytes += size
+        self.bundle_count += 1
+        if key.service is not Service.UNRELIABLE:
+            self._sequence += self.open_count
+        self.open_count = 0
+        self._open_bytes = 0
+        self._payloads = []
+
+    def buffers(self) -> list[bytes | memoryview]:
+        """The head of the queue, as much as one scatter-gather write may name."""
+        return list(islice(self._queue, IOVEC_MAX))
+
+    def written(self, count: int) -> None:
+        """The socket took the first `count` bytes of the queue."""
+        self.queued_bytes -= count
+        queue = self._queue
+        while count:
+            head = queue.popleft()
+            size = len(head)
+            if size > count:
+                queue.appendleft(memoryview(head)[count:])
+                return
+            count -= size
+
+    def drop(self) -> None:
+        """Forget what waits: nobody will take it any more."""
+        self.close_bundle()
+        self._queue.clear()
+        self.queued_bytes = 0
+
+    def _key_for(self, groups: Groups, service: Service, tag: int, self_discard: bool) -> BundleKey:
+        """The checked key of these arguments; remembered, because keys repeat."""
+        names = (groups,) if isinstance(groups, str) else _as_names(groups)
+        signature = (names, service, tag, self_discard)
+        try:
+            key = self._keys.get(signature)
+        except TypeError:
+            raise UsageError("group names must be text, and tag and service plain numbers") from None
+        if key is None or not isinstance(service, Service):
+            key = self._check_key(names, service, tag, self_discard)
+            if len(self._keys) >= KEYS_MAX:
+                self._keys.clear()
+            self._keys[signature] = key
+        return key
+
+    def _check_key(self, names: tuple[str, ...], service: Service, tag: int, self_discard: bool) -> BundleKey:
+        if not 1 <= len(names) <= limits.GROUPS_PER_MESSAGE_MAX:
+            raise UsageError(f"{len(names)} groups; a message goes to 1 to {limits.GROUPS_PER_MESSAGE_MAX}")
+        for name in names:
+            if not isinstance(name, str):
+                raise UsageError(f"a group name must be text, not {type(name).__name__}")
+            check_destination(name)
+        if not isinstance(service, Service):
+            raise UsageError(f"service must be an antiphon.Service such as Service.AGREED, not {service!r}")
+        if not isinstance(tag, int) or not -32_768 <= tag <= 32_767:
+            raise UsageError(f"tag must be a whole number from -32768 to 32767, not {tag!r}")
+        flags = int(bundle.Flag.SELF_DISCARD) if self_discard else 0
+        return BundleKey(bundle.names_area(self._sender, names), len(names), service, flags, tag)
+
+    def _remember(self, groups: Groups, service: Service, tag: int, self_discard: bool) -> None:
+        # A list may change between two calls while staying the same object: only what cannot is recognised.
+        self._groups = groups if isinstance(groups, str | tuple) else None
+        self._service = service
+        self._tag = tag
+        self._self_discard = self_discard
+
+
+def _as_names(groups: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(groups, Sequence) and not isinstance(groups, bytes | bytearray | memoryview):
+        return tuple(groups)
+    raise UsageError(f"groups must be a name or a sequence of names, not {type(groups).__name__}")
+
+
+def _as_bytes(payload: Payload) -> bytes:
+    """A copy that cannot change under the bundle; UsageError for what is not bytes."""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload)
+    hint = "; encode text first, for example with .encode()" if isinstance(payload, str) else ""
+    raise UsageError(f"a payload must be bytes, not {type(payload).__name__}{hint}")

@@ -1,0 +1,121 @@
+"""`antiphon.connect`: to be awaited, or entered with `async with`."""
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from types import TracebackType
+from typing import Any
+
+from antiphon.client import _embedded
+from antiphon.client._opening import Opened, addresses, open_session, request
+from antiphon.client.session import Session
+from antiphon.wire import frames
+
+
+class Connecting:
+    """A session on its way: `await` it to get the session, or use it in `async with` to also close it."""
+
+    def __init__(
+        self,
+        places: tuple[str, ...],
+        hello: frames.Connect,
+        *,
+        bundle: bool,
+        embedded: bool,
+        timeout_s: float,
+    ) -> None:
+        self._places = places
+        self._hello = hello
+        self._bundle = bundle
+        self._embedded = embedded
+        self._timeout_s = timeout_s
+        self._session: Session | None = None
+
+    def __await__(self) -> Generator[Any, None, Session]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Session:
+        self._session = await self._open()
+        return self._session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.__aexit__(kind, error, trace)
+
+    async def _open(self) -> Session:
+        opening = asyncio.get_running_loop().run_in_executor(None, self._open_here)
+        try:
+            opened, release = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_abandon)
+            raise
+        return Session(opened, bundle=self._bundle, release=release)
+
+    def _open_here(self) -> tuple[Opened, Callable[[], None] | None]:
+        """In a worker thread: resolving names, connecting and starting a daemon all block."""
+        return open_with(self._places, self._hello, embedded=self._embedded, timeout_s=self._timeout_s)
+
+
+def open_with(
+    places: tuple[str, ...], hello: frames.Connect, *, embedded: bool, timeout_s: float
+) -> tuple[Opened, Callable[[], None] | None]:
+    """A welcomed connection and, with `embedded`, what stops the daemon that was started for it."""
+    if not embedded:
+        return open_session(places, hello, timeout_s), None
+    place, release = _embedded.start()
+    try:
+        return open_session((place,), hello, timeout_s), release
+    except BaseException:
+        release()
+        raise
+
+
+def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]") -> None:
+    """The task that wanted this session was cancelled while it was being opened."""
+    if opening.cancelled() or opening.exception() is not None:
+        return
+    opened, release = opening.result()
+    opened.socket.close()
+    if release is not None:
+        release()
+
+
+def connect(
+    address: str | Sequence[str] | None = None,
+    *,
+    name: str = "",
+    priority: int = 0,
+    views: bool = True,
+    embedded: bool = False,
+    bundle: bool = True,
+    timeout_s: float = 10.0,
+) -> Connecting:
+    """Connect to a daemon: `async with connect(...) as session`, or `session = await connect(...)`.
+
+    - `address`: `unix:PATH` or `tcp:HOST:PORT`, or several to try in order; without one, the environment
+      variable ANTIPHON, or else `unix:/tmp/antiphon.sock`.
+    - `name`: up to 10 characters, unique at its daemon; without one, the daemon chooses.
+    - `priority`: 0 to 9; when a daemon has a queue, it takes bundles of higher priority first.
+    - `views`: whether to be told of joins, leaves and disconnections in the groups joined.
+    - `embedded`: start a daemon in this process and stop it on close; `address` is not used then.
+    - `bundle`: False sends each message as a bundle of its own: for measurements.
+    - `timeout_s`: how long to wait for each daemon's answer.
+
+    Raises UsageError at once for arguments that cannot be right, Refused if a daemon declines, ConnectError
+    if none answers.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with connect(embedded=True, name="alice") as session:
+    ...         return session.name
+    >>> asyncio.run(main())
+    '#alice#d1'
+    """
+    return Connecting(
+        () if embedded else addresses(address),
+        request(name, priority, views),
+        bundle=bundle,
+        embedded=embedded,
+        timeout_s=timeout_s,
+    )

@@ -1,0 +1,378 @@
+"""The asyncio session: a raw non-blocking socket on the event loop, no streams, no tasks of its own.
+
+Sending. A message on an idle connection is written at once. After that the session gathers: what is sent
+until the event loop comes round joins the open bundle, and one callback per turn of the loop writes it. A
+full bundle is written where it fills up. Only after a turn without any message is the connection idle
+again; so a sender in a tight loop makes full bundles, and a lone message never waits.
+
+Receiving. Bundles are queued whole and decoded when the application reaches them. While more than
+`limits.CLIENT_EVENTS_MAX_BYTES` wait, the socket is not read, and the daemon's queue for this session grows
+instead: back-pressure, and in the end a disconnected slow receiver.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from antiphon import limits
+from antiphon.client._base import CLOSE_TIMEOUT_S, CLOSED, SessionBase
+from antiphon.client._incoming import Event
+from antiphon.client._opening import Opened, ask_status
+from antiphon.client._outgoing import Groups, Payload
+from antiphon.errors import BadFrame, Disconnected
+from antiphon.service import Service
+from antiphon.wire import frames
+
+WRITE_BYTES = limits.BUNDLE_TARGET_BYTES // 2
+"""What waits is written before the end of the turn once it is this much: every full bundle is."""
+QUEUE_MAX_BYTES = 256 * 1024
+"""Encoded bytes that wait for a full socket before `send` waits, too."""
+
+
+class Session(SessionBase):
+    """A connection to a daemon, for asyncio. Made by `antiphon.connect`.
+
+    Any task of the loop that opened it may send, and any may receive, at the same time. A cancelled
+    `receive` loses nothing; a cancelled `send` has sent nothing.
+
+    >>> import asyncio, antiphon
+    >>> async def main():
+    ...     async with antiphon.connect(embedded=True, name="alice") as session:
+    ...         await session.join("chat")
+    ...         await session.send("chat", b"hello")
+    ...         async for event in session:
+    ...             match event:
+    ...                 case antiphon.View():
+    ...                     print("members:", *event.members)
+    ...                 case antiphon.Message():
+    ...                     return print(event.sender, "says", event.payload)
+    >>> asyncio.run(main())
+    members: #alice#d1
+    #alice#d1 says b'hello'
+    """
+
+    def __init__(
+        self, opened: Opened, *, bundle: bool = True, release: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(opened, bundle=bundle, release=release)
+        self._loop = asyncio.get_running_loop()
+        self._fd = self._socket.fileno()
+        self._holds = False
+        """Whether the next send must look up first: ended, socket full, or the loop's turn."""
+        self._gathers = False
+        """Whether messages wait for the end of this turn, because some were sent in it already."""
+        self._turn_bytes = 0
+        """Written in this turn of the loop since gathering began."""
+        self._blocked = False
+        """Whether the socket is full and its writability is watched."""
+        self._reads = True
+        self._arrived = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._socket.setblocking(False)
+        self._loop.add_reader(self._fd, self._readable)
+
+    # Requests ---------------------------------------------------------------------------------------------
+
+    async def join(self, group: str) -> None:
+        """Ask to become a member of `group`; the first `View` of it tells when that happened."""
+        while self._holds:
+            await self._wait_turn()
+        self._ask_join(group)
+        self._push()
+
+    async def leave(self, group: str) -> None:
+        """Ask to leave `group`; a `Left` tells when that happened, and nothing of the group follows it."""
+        while self._holds:
+            await self._wait_turn()
+        self._ask_leave(group)
+        self._push()
+
+    async def send(
+        self,
+        groups: Groups,
+        payload: Payload,
+        service: Service = Service.AGREED,
+        *,
+        tag: int = 0,
+        self_discard: bool = False,
+    ) -> None:
+        """Send one message to a group, a private name, or several of them.
+
+        Returns when the library has taken the message; waits while the daemon takes no more. With
+        `self_discard` this session does not get the message even if it is a member.
+        """
+        while self._holds:
+            await self._wait_turn()
+        outgoing = self._outgoing
+        outgoing.add(groups, payload, service, tag, self_discard)
+        if outgoing.queued_bytes or not self._gathers:
+            self._push()
+
+    async def send_many(
+        self,
+        groups: Groups,
+        payloads: Iterable[Payload],
+        service: Service = Service.AGREED,
+        *,
+        tag: int = 0,
+        self_discard: bool = False,
+    ) -> None:
+        """Send each of `payloads` as a message of its own, in order; faster than one `send` for each.
+
+        An error or a cancellation in the middle leaves those before it sent.
+        """
+        outgoing = self._outgoing
+        add = outgoing.add
+        for payload in payloads:
+            while self._holds:
+                await self._wait_turn()
+            add(groups, payload, service, tag, self_discard)
+            if outgoing.queued_bytes or not self._gathers:
+                self._push()
+
+    async def flush(self) -> None:
+        """Wait until everything sent so far has been handed to the operating system."""
+        self._outgoing.close_bundle()
+        self._write()
+        while self._outgoing.queued_bytes:
+            self._drained.clear()
+            await self._drained.wait()
+        if self._end_reason is not None:
+            raise self._disconnected()
+
+    async def status(self) -> dict[str, Any]:
+        """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
+        return await asyncio.to_thread(ask_status, self.address)
+
+    # Events -----------------------------------------------------------------------------------------------
+
+    async def receive(self) -> Event:
+        """The next event. Raises Disconnected when the session is over and every event was taken."""
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            await self._wait_event()
+            return self._ready.popleft()
+
+    async def receive_many(self) -> list[Event]:
+        """Every event that has arrived, at least one: the cheapest way to take many."""
+        await self._wait_event()
+        while not self._incoming.complains and self._refill():
+            pass
+        events = list(self._ready)
+        self._ready.clear()
+        return events
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            pass
+        try:
+            await self._wait_event()
+        except Disconnected:
+            if self._closed:
+                raise StopAsyncIteration from None
+            raise
+        return self._ready.popleft()
+
+    # The end ----------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Flush, leave all groups and disconnect; events not taken yet are dropped.
+
+        Waits, not for ever, until the daemon confirms. Raises Disconnected if it did not and sent messages
+        have an unknown fate. Closing again does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._holds = True
+        try:
+            error = await self._say_goodbye()
+        finally:
+            self._over(CLOSED)
+            if self._release is not None:
+                await asyncio.to_thread(self._release)
+        if error is not None:
+            raise error
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except Disconnected:
+            if error is None:
+                raise
+
+    async def _say_goodbye(self) -> Disconnected | None:
+        """Send Disconnect and wait for the answer; the error to raise if messages may be lost."""
+        self._incoming.drop()
+        self._read_again()
+        self._arrived.set()
+        if self._end_reason is None:
+            self._outgoing.control(frames.Disconnect())
+            self._push()
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    while self._end_reason is None:
+                        self._arrived.clear()
+                        await self._arrived.wait()
+            except TimeoutError:
+                self._over(f"no answer to the request to disconnect within {CLOSE_TIMEOUT_S:g} s")
+        return self._close_error()
+
+    def _over(self, reason: str) -> None:
+        """The connection has ended: let go of the socket, keep the events, wake everybody."""
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            self._loop.remove_writer(self._fd)
+            self._socket.close()
+            self._fd = -1
+        self._ended(reason)
+        self._outgoing.drop()
+        self._holds = True
+        self._arrived.set()
+        self._drained.set()
+
+    # Writing ----------------------------------------------------------------------------------------------
+
+    async def _wait_turn(self) -> None:
+        """Wait until sending may go on, or raise because it never will."""
+        if self._is_over:
+            raise self._disconnected()
+        if self._blocked:
+            self._drained.clear()
+            await self._drained.wait()
+        else:
+            await asyncio.sleep(0)
+
+    def _push(self) -> None:
+        """Something was sent: write it if the connection is idle or a bundle's worth is waiting."""
+        outgoing = self._outgoing
+        if self._blocked:
+            self._holds = self._closed or outgoing.queued_bytes >= QUEUE_MAX_BYTES
+        elif not self._gathers:
+            outgoing.close_bundle()
+            self._write()
+            self._gathers = True
+            self._turn_bytes = 0
+            self._loop.call_soon(self._turn)
+        elif outgoing.queued_bytes >= WRITE_BYTES:
+            self._write()
+
+    def _turn(self) -> None:
+        """Once per turn of the loop while gathering: write what has gathered, or become idle."""
+        if self._blocked or self._end_reason is not None:
+            return  # `_writable` goes on from here
+        outgoing = self._outgoing
+        outgoing.close_bundle()
+        busy = outgoing.queued_bytes + self._turn_bytes
+        self._write()
+        self._turn_bytes = 0
+        if self._blocked or self._end_reason is not None:
+            return
+        self._holds = self._closed
+        if busy:
+            self._loop.call_soon(self._turn)
+        else:
+            self._gathers = False
+
+    def _write(self) -> None:
+        """Give the socket what it takes now; watch it if that is not everything."""
+        outgoing = self._outgoing
+        while outgoing.queued_bytes and not self._blocked:
+            try:
+                count = self._socket.sendmsg(outgoing.buffers())
+            except (BlockingIOError, InterruptedError):
+                self._blocked = True
+                self._holds = self._closed or outgoing.queued_bytes >= QUEUE_MAX_BYTES
+                self._loop.add_writer(self._fd, self._writable)
+            except OSError as error:
+                self._read_rest()
+                self._over(error.strerror or str(error))
+                return
+            else:
+                outgoing.written(count)
+                self._turn_bytes += count
+        if self._turn_bytes >= WRITE_BYTES:
+            self._holds = True
+
+    def _writable(self) -> None:
+        """The socket takes more: go on, and gather again once the queue is empty."""
+        self._blocked = False
+        self._loop.remove_writer(self._fd)
+        self._turn_bytes = 0
+        self._write()
+        if self._blocked or self._end_reason is not None:
+            return
+        self._holds = self._closed
+        self._drained.set()
+        self._loop.call_soon(self._turn)
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    async def _wait_event(self) -> None:
+        """Wait until `ready` holds an event; raise what stands in its place in the stream."""
+        while not self._ready:
+            if self._refill():
+                continue
+            if self._is_over:
+                raise self._disconnected()
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def _refill(self) -> bool:
+        try:
+            return self._incoming.refill()
+        except BadFrame as error:
+            self._over(f"the daemon sent what cannot be read: {error.reason}")
+            return False
+        finally:
+            self._read_again()
+
+    def _read_again(self) -> None:
+        if not self._reads and self._incoming.has_room and self._fd >= 0:
+            self._reads = True
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _readable(self) -> None:
+        """The socket has something: read one buffer full, so that the loop stays fair."""
+        self._read()
+        self._arrived.set()
+        if self._incoming.is_full and self._fd >= 0:
+            self._reads = False
+            self._loop.remove_reader(self._fd)
+
+    def _read(self) -> bool:
+        """Read once; whether there was something. Ends the session at the end of the stream."""
+        incoming = self._incoming
+        try:
+            count = self._socket.recv_into(incoming.space())
+            if count:
+                incoming.filled(count)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except BadFrame as error:
+            self._over(f"the daemon sent what cannot be read: {error.reason}")
+            return False
+        except OSError as error:
+            self._over(error.strerror or str(error))
+            return False
+        if incoming.goodbye is not None or not count:
+            self._over("the daemon closed the connection")
+            return False
+        return True
+
+    def _read_rest(self) -> None:
+        """The daemon has hung up: what it said before that is still in the socket."""
+        while self._end_reason is None and self._read():
+            pass

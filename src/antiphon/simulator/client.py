@@ -1,0 +1,243 @@
+"""A simulated client: a session that speaks frames to its node, as a real client and the driver would.
+
+The driver's part of the contract in `core.node` is here, too: frames are handed over only while the node
+reads this session, output that a slow reader has not taken is told as backlog, and a reader that is too slow
+for the hard limit is cut off.
+"""
+
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+
+from antiphon.config import Settings
+from antiphon.core.node import Node
+from antiphon.service import Service
+from antiphon.simulator.trace import Event, Identity, Record, ViewNumber
+from antiphon.types import ViewId
+from antiphon.wire import bundle, frames
+
+SERVICE_WORDS = {service: service.name.lower() for service in Service}
+
+Delivery = tuple[Identity, str, tuple[str, ...], int]
+"""One message of a bundle as the trace tells it: identity, service, groups, checksum."""
+Output = list[Delivery] | frames.FromDaemon
+Request = frames.Join | frames.Leave | bytearray
+POOL_BYTES = 1 << 20
+
+
+@lru_cache(maxsize=1)
+def _pool() -> bytes:
+    return Random("payloads").randbytes(POOL_BYTES)
+
+
+def payload(random: Random, size_bytes: int) -> bytes:
+    """Bytes that are unlikely to be taken for any others of the same size."""
+    pool = _pool()
+    if size_bytes <= POOL_BYTES // 2:
+        start = random.randrange(POOL_BYTES - size_bytes)
+        return pool[start : start + size_bytes]
+    start = random.randrange(POOL_BYTES)
+    return (pool[start:] + pool * (size_bytes // POOL_BYTES + 1))[:size_bytes]
+
+
+def read_frame(frame: bytes | bytearray | memoryview) -> Output:
+    """What a frame from a daemon says; done once for all sessions that get it."""
+    if frame[4] != bundle.FRAME_KIND_BUNDLE:
+        return frames.decode_from_daemon(frame)
+    messages = bundle.decode(memoryview(frame))
+    envelope = messages[0].envelope
+    service = SERVICE_WORDS[envelope.service]
+    groups = envelope.groups
+    return [
+        (
+            (envelope.daemon, envelope.session, envelope.sequence + index),
+            service,
+            groups,
+            zlib.crc32(message.payload),
+        )
+        for index, message in enumerate(messages)
+    ]
+
+
+def _number(view: ViewId) -> ViewNumber:
+    return (view.epoch, view.lts, view.daemon)
+
+
+class Client:
+    """One session, from its connect to its end."""
+
+    def __init__(
+        self,
+        node: Node,
+        daemon: str,
+        welcome: frames.Welcome,
+        settings: Settings,
+        records: list[Record],
+        waiting: dict["Client", None],
+    ) -> None:
+        self.process = welcome.name
+        self.session = welcome.session
+        self.open = True
+        self.daemon = daemon
+        self._daemon_number = welcome.daemon_number
+        self._node = node
+        self._settings = settings
+        self._records = records
+        self._sequence = 0
+        self._requests: deque[tuple[Request, list[Record]]] = deque()
+        self._waiting = waiting
+        self.unread: deque[tuple[int, Output]] = deque()
+        """For a slow reader: (bytes, what they say), oldest first."""
+        self.unread_bytes = 0
+        self.views: dict[str, ViewNumber] = {}
+        self.leaving: set[str] = set()
+        self.joining: set[str] = set()
+        self._views_of: dict[tuple[str, ...], tuple[ViewNumber | None, ...]] = {}
+        self._names_of: dict[tuple[str, ...], bytes] = {}
+
+    # What the application asks ----------------------------------------------------------------------------
+
+    def join(self, group: str) -> None:
+        self.joining.add(group)
+        self._ask(frames.Join(group), [self._record(Event.JOIN, (group,))])
+
+    def leave(self, group: str) -> None:
+        self.leaving.add(group)
+        self._ask(frames.Leave(group), [self._record(Event.LEAVE, (group,))])
+
+    def send(
+        self, groups: tuple[str, ...], service: Service, payloads: Sequence[bytes], self_discard: bool = False
+    ) -> None:
+        """Queue one bundle; it counts as sent when the daemon reads it."""
+        names = self._names_of.get(groups)
+        if names is None:
+            names = self._names_of[groups] = bundle.names_area(self.process, groups)
+        flags = int(bundle.Flag.SELF_DISCARD) if self_discard else 0
+        frame = bytearray().join(bundle.encode(names, len(groups), service, payloads, flags=flags))
+        records = []
+        for body in payloads:
+            record = self._record(Event.SEND, groups)
+            record.service = SERVICE_WORDS[service]
+            record.checksum = zlib.crc32(body)
+            record.self_discard = self_discard
+            records.append(record)
+        self._ask(frame, records)
+
+    def _ask(self, request: Request, records: list[Record]) -> None:
+        self._requests.append((request, records))
+        self._waiting[self] = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests wait for the daemon to read them, or output for the application."""
+        return self.open and bool(self._requests or self.unread)
+
+    def _record(self, event: Event, groups: tuple[str, ...]) -> Record:
+        return Record(0, 0, event, self.daemon, self.process, groups)
+
+    # What passes between it and its node ------------------------------------------------------------------
+
+    def hand_over(self, now_us: int, node_now_us: int) -> None:
+        """Give the node its next requests while it reads."""
+        while self._requests and self._node.reads(self.session):
+            request, records = self._requests.popleft()
+            for record in records:
+                self._note(record, now_us)
+            if isinstance(request, bytearray):
+                self._node.submit(self.session, request, node_now_us)
+            else:
+                self._node.control(self.session, request, node_now_us)
+        if not self._requests:
+            del self._waiting[self]
+
+    def _note(self, record: Record, now_us: int) -> None:
+        """Put a request into the trace at the moment at which the daemon reads it."""
+        record.position = len(self._records)
+        record.time_us = now_us
+        record.views = self._views(record.groups)
+        self._sequence += 1  # joins and leaves have their place among a session's messages
+        if record.event is Event.SEND:
+            record.message = (self._daemon_number, self.session, self._sequence)
+        self._records.append(record)
+
+    def take(self, output: Output, now_us: int) -> None:
+        """The application reads one frame."""
+        if isinstance(output, list):
+            self._deliver(output, now_us)
+        elif isinstance(output, frames.ViewFrame):
+            view = output.view
+            self.views[view.group] = _number(view.id)
+            self.joining.discard(view.group)
+            self._views_of.clear()
+            self._records.append(
+                Record(
+                    len(self._records), now_us, Event.VIEW, self.daemon, self.process,
+                    (view.group,), (_number(view.id),),
+                    members=view.members, transitional=view.transitional, changed=view.changed,
+                    cause=view.cause.value,
+                )
+            )  # fmt: skip
+        elif isinstance(output, frames.LeftFrame):
+            left = output.left
+            self.views.pop(left.group, None)
+            self.leaving.discard(left.group)
+            self._views_of.clear()
+            self._records.append(
+                Record(
+                    len(self._records), now_us, Event.LEFT, self.daemon, self.process,
+                    (left.group,), (_number(left.id),),
+                )
+            )  # fmt: skip
+        else:
+            raise AssertionError(f"{self.process} was told {output}")
+
+    def _deliver(self, deliveries: list[Delivery], now_us: int) -> None:
+        records = self._records
+        views = self._views(deliveries[0][2])
+        for message, service, groups, checksum in deliveries:
+            records.append(
+                Record(
+                    len(records), now_us, Event.DELIVER, self.daemon, self.process, groups, views, message, 1,
+                    service, checksum,
+                )
+            )  # fmt: skip
+
+    def _views(self, groups: tuple[str, ...]) -> tuple[ViewNumber | None, ...]:
+        views = self._views_of.get(groups)
+        if views is None:
+            views = self._views_of[groups] = tuple(map(self.views.get, groups))
+        return views
+
+    # A reader that takes its time -------------------------------------------------------------------------
+
+    def queue(self, size_bytes: int, output: Output, node_now_us: int) -> bool:
+        """Keep output for later; False when the hard limit is reached and the session must be cut off."""
+        soft = self._settings.output_soft_bytes
+        before = self.unread_bytes
+        self.unread.append((size_bytes, output))
+        self.unread_bytes += size_bytes
+        if before <= soft < self.unread_bytes:
+            self._node.backlog(self.session, self.unread_bytes, node_now_us)
+        return self.unread_bytes <= self._settings.output_hard_bytes
+
+    def read_next(self, now_us: int, node_now_us: int) -> int:
+        """The application reads the oldest waiting frame; returns its size."""
+        size_bytes, output = self.unread.popleft()
+        before = self.unread_bytes
+        self.unread_bytes -= size_bytes
+        self.take(output, now_us)
+        if self.unread_bytes <= self._settings.output_soft_bytes < before:
+            self._node.backlog(self.session, self.unread_bytes, node_now_us)
+        return size_bytes
+
+    def close(self, now_us: int, cause: str) -> None:
+        """The end: nothing happens at this process any more."""
+        self.open = False
+        self._requests.clear()
+        self._waiting.pop(self, None)
+        self.unread.clear()
+        self._records.append(
+            Record(len(self._records), now_us, Event.DISCONNECT, self.daemon, self.process, cause=cause)
+        )

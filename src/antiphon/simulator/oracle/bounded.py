@@ -1,0 +1,26 @@
+"""No buffer beyond its limit, and none in use once everything is said."""
+
+from collections.abc import Iterator
+
+from antiphon.simulator.oracle.verdict import Finding, Property, at
+from antiphon.simulator.trace import Event, Record, Trace
+
+
+def _look(trace: Trace) -> Iterator[Finding]:
+    last: dict[str, Record] = {}
+    for record in trace.records:
+        if record.event is not Event.BUFFERS:
+            continue
+        last[record.daemon] = record
+        for name, (used, limit) in record.buffers.items():
+            if used > limit:
+                yield at(record, f"daemon {record.daemon}: {name} holds {used}, its limit is {limit}")
+    for daemon, record in last.items():
+        for name, (used, _limit) in record.buffers.items():
+            if used:
+                yield at(record, f"daemon {daemon}: {name} still holds {used} at the end")
+
+
+PROPERTY = Property(
+    "bounded", "buffers", "every buffer stays within its limit, and all are empty at the end", _look
+)

@@ -1,0 +1,63 @@
+"""2.10: every member that stays gets every message."""
+
+from collections.abc import Iterator
+
+from antiphon.simulator.oracle.verdict import Finding, Property
+from antiphon.simulator.trace import RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
+
+
+def _look(trace: Trace) -> Iterator[Finding]:
+    inside: dict[str, dict[str, None]] = {}
+    leaving: set[tuple[str, str]] = set()
+    for record in trace.records:
+        if record.event is Event.SEND and record.service in RELIABLE_SERVICES:
+            yield from _missing(trace, record, inside)
+        elif record.event is Event.DISCONNECT:
+            for members in inside.values():
+                members.pop(record.process, None)
+        elif record.event is Event.VIEW and (record.process, record.groups[0]) not in leaving:
+            inside.setdefault(record.groups[0], {})[record.process] = None
+        elif record.event is Event.LEAVE:
+            leaving.add((record.process, record.groups[0]))
+            inside.get(record.groups[0], {}).pop(record.process, None)
+        elif record.event is Event.LEFT:
+            leaving.discard((record.process, record.groups[0]))
+
+
+def _missing(trace: Trace, sent: Record, inside: dict[str, dict[str, None]]) -> Iterator[Finding]:
+    assert sent.message is not None
+    for group, view in zip(sent.groups, sent.views, strict=True):
+        for process in _expected(trace, sent, group, view, inside.get(group, {})):
+            if process == sent.process and sent.self_discard:
+                continue
+            if sent.message not in trace.delivered[process]:
+                yield Finding(
+                    f"sent to {group}; {process} was a member, stayed one and never delivered it",
+                    (sent.process, process),
+                    (sent.message,),
+                    (sent.position,),
+                )
+
+
+def _expected(
+    trace: Trace, sent: Record, group: str, view: ViewNumber | None, inside: dict[str, None]
+) -> Iterator[str]:
+    """Who must get it: members by their own word, members by the sender's, or the session it names."""
+    if group in trace.by_process:
+        if trace.by_process[group][0].position < sent.position and trace.stays(group, "", 0):
+            yield group
+        return
+    for process in inside:
+        if trace.stays(process, group, sent.position):
+            yield process
+    for process in trace.members[group, view] if view is not None else ():
+        if process not in inside and trace.stays(process, group, 0):
+            yield process
+
+
+PROPERTY = Property(
+    "2.10",
+    "reliable messages",
+    "a message sent to a group reaches every process that is a member then and stays one",
+    _look,
+)

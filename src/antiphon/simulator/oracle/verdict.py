@@ -1,0 +1,88 @@
+"""A property, and what is said when a trace breaks it."""
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from antiphon.simulator.trace import Identity, Record, Trace
+
+VIOLATIONS_MAX = 5
+"""Reported per property and run: one is enough to fail, a few help to understand."""
+
+
+class Violation(Struct, frozen=True):
+    """One broken promise, with all that is needed to look at it again."""
+
+    name: str
+    """Number and name of the property."""
+    promise: str
+    scenario: str
+    seed: int
+    what: str
+    processes: tuple[str, ...]
+    messages: tuple[Identity, ...]
+    positions: tuple[int, ...]
+
+    @property
+    def repeat(self) -> str:
+        """The command that shows it again."""
+        return f"antiphon simulate --seeds {self.seed}-{self.seed} --scenario {self.scenario}"
+
+    def __str__(self) -> str:
+        messages = ", ".join(".".join(map(str, message)) for message in self.messages)
+        positions = ", ".join(map(str, self.positions))
+        parts = [
+            f"property {self.name} broken in {self.scenario}, seed {self.seed}: {self.what}",
+            f"  promised: {self.promise}",
+        ]
+        if self.processes:
+            parts.append(f"  processes: {', '.join(self.processes)}")
+        if messages:
+            parts.append(f"  messages: {messages}")
+        if positions:
+            parts.append(f"  positions: {positions}")
+        parts.append(f"  repeat: {self.repeat}")
+        return "\n".join(parts)
+
+
+class Finding(Struct, frozen=True):
+    """What a check saw, before it is put in words with the property's name."""
+
+    what: str
+    processes: tuple[str, ...] = ()
+    messages: tuple[Identity, ...] = ()
+    positions: tuple[int, ...] = ()
+
+
+def at(record: Record, what: str) -> Finding:
+    """A finding about one event."""
+    return Finding(
+        what,
+        (record.process,) if record.process else (),
+        (record.message,) if record.message is not None else (),
+        (record.position,),
+    )
+
+
+class Property(Struct, frozen=True):
+    """One promise of the system, and how a trace is held against it."""
+
+    number: str
+    """Its number in chapter 2 of the thesis, or a word for a promise of our own."""
+    name: str
+    promise: str
+    look: Callable[[Trace], Iterator[Finding]]
+
+    def check(self, trace: Trace) -> list[Violation]:
+        """Where `trace` breaks the promise: the first few places, or none."""
+        found = []
+        for finding in self.look(trace):
+            found.append(
+                Violation(
+                    f"{self.number} {self.name}", self.promise, trace.scenario, trace.seed,
+                    finding.what, finding.processes, finding.messages, finding.positions,
+                )
+            )  # fmt: skip
+            if len(found) == VIOLATIONS_MAX:
+                break
+        return found

@@ -1,0 +1,189 @@
+"""What happened in a run: one record per event, in one global order.
+
+The events are those of the thesis (2.2.1) as far as the daemons stay the same, and two of our own that speak
+of daemons: `hold` (a daemon has all bytes of a bundle) and `buffers` (how full a daemon is). The file format
+is described in docs/reference/trace.md.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import UsageError
+
+FORMAT = "antiphon-trace"
+VERSION = 1
+
+Identity = tuple[int, int, int]
+"""A message: daemon, session, sequence."""
+ViewNumber = tuple[int, int, int]
+"""A view's identifier: epoch, lts, daemon."""
+
+RELIABLE_SERVICES = frozenset(("reliable", "fifo", "causal", "agreed", "safe"))
+FIFO_SERVICES = frozenset(("fifo", "causal", "agreed", "safe"))
+ORDERED_SERVICES = frozenset(("causal", "agreed", "safe"))
+
+
+class Event(StrEnum):
+    """What a record tells of."""
+
+    CONNECT = "connect"
+    DISCONNECT = "disconnect"
+    JOIN = "join"
+    LEAVE = "leave"
+    SEND = "send"
+    DELIVER = "deliver"
+    VIEW = "view"
+    LEFT = "left"
+    HOLD = "hold"
+    BUFFERS = "buffers"
+
+
+class Record(Struct, omit_defaults=True, gc=False):
+    """One event; fields that do not apply keep their defaults and are left out of the file."""
+
+    position: int
+    """Place in the run: of two events, the one with the smaller position happened first."""
+    time_us: int
+    event: Event
+    daemon: str
+    process: str = ""
+    """Private name of the session at which it happened; empty for events of a daemon."""
+    groups: tuple[str, ...] = ()
+    views: tuple[ViewNumber | None, ...] = ()
+    """For each of `groups`, the view in which it happened at this process; for a view event the new one."""
+    message: Identity | None = None
+    count: int = 1
+    """Hold: how many messages from `message` on the bundle has."""
+    service: str = ""
+    checksum: int = 0
+    """CRC-32 of the payload as it was sent, or as it was delivered."""
+    self_discard: bool = False
+    members: tuple[str, ...] = ()
+    transitional: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    cause: str = ""
+    buffers: dict[str, tuple[int, int]] = {}
+    """Name: (used, limit)."""
+
+
+class Header(Struct):
+    """The first line of a trace file."""
+
+    format: str
+    version: int
+    run: str
+    scenario: str
+    seed: int
+    daemons: tuple[str, ...]
+
+
+class Trace:
+    """The records of one run and the questions that several properties ask of them."""
+
+    def __init__(
+        self, scenario: str, seed: int, daemons: tuple[str, ...], records: Iterable[Record] = ()
+    ) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.daemons = daemons
+        self.records: list[Record] = list(records)
+
+    @property
+    def run(self) -> str:
+        return f"{self.scenario}-{self.seed}"
+
+    @cached_property
+    def sends(self) -> dict[Identity, Record]:
+        """Every message that was sent."""
+        return {
+            record.message: record
+            for record in self.records
+            if record.event is Event.SEND and record.message is not None
+        }
+
+    @cached_property
+    def by_process(self) -> dict[str, list[Record]]:
+        """The events of each process, in order."""
+        histories: dict[str, list[Record]] = {}
+        for record in self.records:
+            if record.process:
+                histories.setdefault(record.process, []).append(record)
+        return histories
+
+    @cached_property
+    def delivered(self) -> dict[str, set[Identity]]:
+        """The messages that each process delivered."""
+        return {
+            process: {
+                record.message
+                for record in history
+                if record.event is Event.DELIVER and record.message is not None
+            }
+            for process, history in self.by_process.items()
+        }
+
+    @cached_property
+    def _wishes(self) -> dict[tuple[str, str], list[Record]]:
+        """The joins and leaves of a process for a group; its disconnect counts for every group ("")."""
+        wishes: dict[tuple[str, str], list[Record]] = {}
+        for record in self.records:
+            if record.event is Event.JOIN or record.event is Event.LEAVE:
+                wishes.setdefault((record.process, record.groups[0]), []).append(record)
+            elif record.event is Event.DISCONNECT:
+                wishes.setdefault((record.process, ""), []).append(record)
+        return wishes
+
+    def stays(self, process: str, group: str, position: int) -> bool:
+        """Whether `process` wants to be in `group` at `position` and for the rest of the run."""
+        if (process, "") in self._wishes:
+            return False
+        wishes = self._wishes.get((process, group), [])
+        before = [wish.event for wish in wishes if wish.position < position]
+        return before[-1:] != [Event.LEAVE] and len(before) == len(wishes)
+
+    @cached_property
+    def members(self) -> dict[tuple[str, ViewNumber], tuple[str, ...]]:
+        """The members of each view, as the first process that installed it was told."""
+        views: dict[tuple[str, ViewNumber], tuple[str, ...]] = {}
+        for record in self.records:
+            if record.event is Event.VIEW and record.views[0] is not None:
+                views.setdefault((record.groups[0], record.views[0]), record.members)
+        return views
+
+    def digest(self) -> str:
+        """A short name for exactly these records: equal runs have equal digests."""
+        encode = msgspec.msgpack.Encoder().encode
+        return blake2b(encode(self.records), digest_size=12).hexdigest()
+
+    def write(self, folder: Path) -> Path:
+        """Write the trace as `folder`/RUN.jsonl and return that path."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.run}.jsonl"
+        encode = msgspec.json.Encoder().encode
+        start = b'{"run":%s,' % encode(self.run)
+        with path.open("wb") as file:
+            file.write(
+                encode(Header(FORMAT, VERSION, self.run, self.scenario, self.seed, self.daemons)) + b"\n"
+            )
+            file.writelines(start + encode(record)[1:] + b"\n" for record in self.records)
+        return path
+
+
+def read(path: Path) -> Trace:
+    """The trace in a file that `Trace.write` wrote."""
+    with path.open("rb") as file:
+        try:
+            header = msgspec.json.decode(file.readline(), type=Header)
+            if header.format != FORMAT or header.version != VERSION:
+                raise UsageError(f"{path}: not a trace of format version {VERSION}")
+            decode = msgspec.json.Decoder(Record).decode
+            records = [decode(line) for line in file]
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"{path}: not a trace: {error}") from None
+    return Trace(header.scenario, header.seed, header.daemons, records)

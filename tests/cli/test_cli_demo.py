@@ -1,0 +1,58 @@
+"""`antiphon demo`: the story is told, its promises hold, and nothing stays behind."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import COMMAND, TIMEOUT_S, Run, environment
+
+
+@pytest.mark.parametrize("sites", [3, 5])
+def test_the_abridged_story(
+    antiphon: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sites: int
+) -> None:
+    scratch = tmp_path / "t"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    done = antiphon("demo", "--seconds", "8" if sites == 5 else "5", "--sites", str(sites))
+    assert (done.returncode, done.stderr) == (0, "")
+    for promise in ("every column is the same", "the same view at the same place"):
+        assert f"checked: {promise}" in done.stdout
+    for word in (
+        "RELIABLE",
+        "FIFO",
+        "AGREED",
+        "SAFE",
+        "2D + delta",
+        "3D + 2 delta",
+        "carol: do not" if sites == 3 else "do not",
+    ):
+        assert word in done.stdout
+    assert not list(scratch.iterdir())
+
+
+def test_it_ends_on_time_even_in_mid_sentence(antiphon: Run) -> None:
+    done = antiphon("demo", "--seconds", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "time is up" in done.stdout
+
+
+def test_ctrl_c_ends_it_quietly() -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--seconds", "19"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        assert process.stdout is not None
+        while "connects in lisbon" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, err) == (130, "")

@@ -1,0 +1,69 @@
+"""`flood` and `bench`: the shape of their reports, on runs of a fraction of a second."""
+
+import json
+
+from command_line import Run
+
+from antiphon.cli._load.plan import Received, percentile
+
+
+def test_flood_reports_what_arrived(antiphon: Run, addresses: list[str]) -> None:
+    words = ("--count", "500", "--size", "64", "--members", "2", "--service", "safe", "--json")
+    done = antiphon("flood", *words, "--address", addresses[0], "--member-address", addresses[1])
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["sent"] == report["received"] == 500
+    assert (report["service"], report["size_bytes"], report["members"]) == ("safe", 64, 2)
+    assert 0 < report["p50_us"] <= report["p99_us"]
+
+
+def test_flood_keeps_to_a_rate(antiphon: Run, addresses: list[str]) -> None:
+    done = antiphon("flood", "--rate", "200", "--seconds", "0.5", "--address", addresses[0])
+    assert (done.returncode, done.stderr) == (0, "")
+    report = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert 1 <= int(report["sent"]) <= 100
+    assert report["sent"] == report["received"]
+
+
+def test_bench_throughput_prints_an_object_a_line(antiphon: Run) -> None:
+    words = ("--case", "local", "--case", "hop-unbundled", "--size", "100", "--seconds", "0.2")
+    done = antiphon("bench", "throughput", *words, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["case"], row["size_bytes"]) for row in rows] == [("local", 100), ("hop-unbundled", 100)]
+    for row in rows:
+        assert row["messages_per_s"] > 0
+        assert row["megabytes_per_s"] > 0
+
+
+def test_bench_latency_has_every_service_at_two_loads(antiphon: Run) -> None:
+    done = antiphon("bench", "latency", "--seconds", "0.2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    services = ["reliable", "fifo", "agreed", "safe"]
+    assert [(row["load"], row["service"]) for row in rows] == [
+        (load, service) for load in ("light", "half") for service in services
+    ]
+    assert all(0 < row["p50_us"] <= row["p99_us"] for row in rows)
+    assert rows[0]["rate_per_s"] == 1000
+
+
+def test_bench_shows_people_a_table(antiphon: Run) -> None:
+    done = antiphon("bench", "throughput", "--case", "hop", "--size", "1024", "--seconds", "0.1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "One-way" not in done.stdout and "Agreed messages" in done.stdout
+    assert "1,024" in done.stdout
+
+
+def test_percentiles_count_weights() -> None:
+    assert percentile([], 0.5) == 0
+    assert percentile([(10, 1), (20, 1), (30, 98)], 0.5) == 30
+    assert percentile([(10, 99), (20, 1)], 0.99) == 10
+    assert percentile([(10, 99), (20, 1)], 1.0) == 20
+
+
+def test_rates_are_between_the_first_message_and_the_last() -> None:
+    report = Received(messages=101, payload_bytes=101_000, seconds=2.0, p50_us=1, p99_us=1)
+    assert report.messages_per_s == 50
+    assert report.megabytes_per_s == 0.05
+    assert Received(messages=1, payload_bytes=10, seconds=0.0, p50_us=1, p99_us=1).messages_per_s == 0

@@ -1,0 +1,240 @@
+"""The blocking session: the same promises, kept with threads."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from scripted_daemon import ScriptedDaemon, delivered
+
+import antiphon
+from antiphon import Left, Message, Service, View, errors, limits
+from antiphon.blocking import Session, connect
+from antiphon.client import blocking as blocking_module
+from antiphon.wire import frames
+
+
+@pytest.fixture
+def peer(tmp_path: Path) -> Iterator[ScriptedDaemon]:
+    peer = ScriptedDaemon(tmp_path)
+    yield peer
+    peer.close()
+
+
+def met(peer: ScriptedDaemon) -> Session:
+    """A session with `peer`."""
+    with ThreadPoolExecutor() as pool:
+        welcomed = pool.submit(peer.welcome)
+        session = connect(peer.address)
+        welcomed.result()
+    return session
+
+
+def messages(session: Session, count: int) -> list[Message]:
+    found: list[Message] = []
+    while len(found) < count:
+        event = session.receive(timeout_s=60)
+        if isinstance(event, Message):
+            found.append(event)
+    return found
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["unix", "tcp"])
+def test_a_message_travels_over_either_listener(daemon, place):
+    with antiphon.blocking.connect(daemon.places[place], name="alice") as session:
+        session.join("chat")
+        session.send("chat", b"hello", Service.SAFE, tag=3)
+        view = session.receive(timeout_s=60)
+        assert isinstance(view, View) and view.members == ("#alice#d1",)
+        (message,) = messages(session, 1)
+        assert (message.payload, message.service, message.tag) == (b"hello", Service.SAFE, 3)
+        session.leave("chat")
+        assert isinstance(session.receive(timeout_s=60), Left)
+        assert session.status()["daemon"] == "d1"
+
+
+def test_one_thread_may_send_and_receive_much_more_than_the_queues_hold(address):
+    count = 12_000
+    with connect(address) as session:
+        session.join("chat")
+        for index in range(count):
+            session.send("chat", b"%1000d" % index)
+        assert count * 1_000 > limits.CLIENT_EVENTS_MAX_BYTES
+        assert [int(message.payload) for message in messages(session, count)] == list(range(count))
+
+
+def test_threads_may_send_and_receive_at_the_same_time(address):
+    count = 3_000
+    with connect(address) as session, ThreadPoolExecutor() as pool:
+        session.join("chat")
+
+        def talk(name: int) -> None:
+            for index in range(count):
+                session.send("chat", b"%d %d" % (name, index))
+
+        hearing = pool.submit(messages, session, 3 * count)
+        for talking in [pool.submit(talk, name) for name in range(3)]:
+            talking.result()
+        heard = [tuple(map(int, message.payload.split())) for message in hearing.result()]
+        for name in range(3):
+            assert [index for speaker, index in heard if speaker == name] == list(range(count))
+
+
+def test_several_threads_may_receive(address):
+    count = 2_000
+    with connect(address, views=False) as session, ThreadPoolExecutor() as pool:
+        session.join("chat")
+        takers = [pool.submit(messages, session, count // 4) for _ in range(4)]
+        session.send_many("chat", [b"%d" % index for index in range(count)])
+        taken = [int(message.payload) for taker in takers for message in taker.result()]
+        assert sorted(taken) == list(range(count))
+
+
+def test_send_many_and_receive_many(address):
+    sent = [b"%d" % index for index in range(20_000)]
+    with connect(address) as session:
+        session.join("chat")
+        session.send_many("chat", iter(sent), Service.FIFO)
+        heard: list[bytes] = []
+        while len(heard) < len(sent):
+            events = session.receive_many(timeout_s=60)
+            assert events
+            heard += [event.payload for event in events if isinstance(event, Message)]
+        assert heard == sent
+
+
+def test_an_error_in_send_many_leaves_those_before_it_sent(address):
+    with connect(address, views=False) as session:
+        session.join("chat")
+        with pytest.raises(errors.UsageError):
+            session.send_many("chat", [b"one", b"two", "three"])
+        assert [message.payload for message in messages(session, 2)] == [b"one", b"two"]
+
+
+def test_receive_gives_up_after_its_timeout(address):
+    with connect(address) as session, pytest.raises(TimeoutError, match=r"no event within 0.01 s"):
+        session.receive(timeout_s=0.01)
+
+
+def test_a_lone_message_goes_out_at_once_and_a_burst_gathers(peer):
+    session = met(peer)
+    session.send("chat", b"lone")
+    assert [message.payload for message in peer.hear_bundle()] == [b"lone"]
+    for _ in range(2_000):
+        session.send("chat", bytes(100))
+    session.flush()
+    assert len(peer.hear_messages(2_000)) < 500
+    peer.hang_up()
+    with pytest.raises(errors.Disconnected):
+        session.close()
+
+
+def test_gathered_messages_leave_without_another_call(peer):
+    session = met(peer)
+    for index in range(10):
+        session.send("chat", b"%d" % index)
+    bundles = peer.hear_messages(10)
+    assert [int(message.payload) for one in bundles for message in one] == list(range(10))
+    time.sleep(0.05)  # the flusher has gone to sleep
+    for index in range(10):
+        session.send("chat", b"%d" % index)
+    peer.hear_messages(10)
+    peer.hang_up()
+    with pytest.raises(errors.Disconnected):
+        session.close()
+
+
+def test_iteration_ends_when_another_thread_closes(address):
+    session = connect(address)
+    session.join("chat")
+    with ThreadPoolExecutor() as pool:
+        listening = pool.submit(lambda: [type(event) for event in session])
+        while not listening.running():
+            time.sleep(0.001)
+        session.close()
+        assert listening.result(timeout=30) in ([], [View])
+    session.close()
+    with pytest.raises(errors.Disconnected, match="closed by this program"):
+        session.send("chat", b"too late")
+    with pytest.raises(errors.Disconnected, match="closed by this program"):
+        session.receive()
+
+
+def test_events_that_arrived_are_handed_out_before_the_end_is_told(peer):
+    session = met(peer)
+    session.send("chat", b"x")
+    peer.say(delivered(b"first", b"second"), frames.Goodbye("stopping", "the daemon is stopping"))
+    heard = []
+    with pytest.raises(errors.Disconnected, match="the daemon is stopping") as caught:
+        for event in session:
+            heard.append(event.payload)
+    assert heard == [b"first", b"second"]
+    assert caught.value.unknown_fate == 1
+    session.close()
+
+
+def test_a_sender_learns_the_daemons_last_word(peer):
+    session = met(peer)
+    peer.say(frames.Goodbye("failure", "out of memory"))
+    peer.hang_up()
+    with pytest.raises(errors.Disconnected, match="out of memory"):
+        for _ in range(100_000):
+            session.send("chat", bytes(10_000))
+    session.close()
+
+
+def test_a_full_socket_holds_the_sender_until_the_daemon_reads(peer):
+    session = met(peer)
+    peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    count = 3_000
+    with ThreadPoolExecutor() as pool:
+        sending = pool.submit(session.send_many, "chat", [bytes(10_000)] * count)
+        time.sleep(0.2)
+        assert not sending.done()
+        heard = sum(map(len, peer.hear_messages(count)))
+        sending.result(timeout=30)
+    assert heard == count
+    peer.hang_up()
+    with pytest.raises(errors.Disconnected) as caught:
+        session.close()
+    assert caught.value.unknown_fate == count
+
+
+def test_close_does_not_wait_for_ever_even_for_a_stuck_sender(peer, monkeypatch):
+    monkeypatch.setattr(blocking_module, "CLOSE_TIMEOUT_S", 0.1)
+    session = met(peer)
+    with ThreadPoolExecutor() as pool:
+        sending = pool.submit(session.send_many, "chat", [bytes(10_000)] * 3_000)
+        time.sleep(0.1)
+        with pytest.raises(errors.Disconnected, match="no answer to the request to disconnect"):
+            session.close()
+        with pytest.raises(errors.Disconnected):
+            sending.result(timeout=30)
+
+
+def test_a_stream_that_makes_no_sense_ends_the_session(peer):
+    session = met(peer)
+    peer.say(b"\xff" * 100)
+    with pytest.raises(errors.Disconnected, match="cannot be read"):
+        session.receive()
+    session.close()
+
+
+def test_a_taken_name_is_refused_and_no_daemon_is_one_sentence(address, tmp_path):
+    with connect(address, name="alice"), pytest.raises(errors.Refused, match="alice"):
+        connect(address, name="alice")
+    with pytest.raises(errors.ConnectError, match=r"no daemon at unix:.*: No such file or directory"):
+        connect(f"unix:{tmp_path}/nobody.sock")
+
+
+def test_an_embedded_daemon_lives_as_long_as_its_session():
+    with connect(embedded=True, name="bob") as session:
+        path = Path(session.address.removeprefix("unix:"))
+        assert session.name == "#bob#d1"
+        for _ in range(10):
+            session.send("nobody", b"x")
+    assert not path.parent.exists()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("antiphon-")]

@@ -1,0 +1,205 @@
+"""Messages on their way out: what is gathered, what is refused, what becomes of the bytes."""
+
+import pytest
+
+from antiphon import limits
+from antiphon.client._outgoing import Outgoing
+from antiphon.errors import MessageTooLarge, UsageError
+from antiphon.service import Service
+from antiphon.types import Message
+from antiphon.wire import bundle, frames
+
+AGREED = Service.AGREED
+
+
+def add(outgoing: Outgoing, payload: bytes, groups="chat", service=AGREED, tag=0, self_discard=False) -> None:
+    outgoing.add(groups, payload, service, tag, self_discard)
+
+
+def drain(outgoing: Outgoing, step: int = 1 << 30) -> list[list[Message] | frames.FromClient]:
+    """Everything queued, taken `step` bytes at a time and decoded."""
+    outgoing.close_bundle()
+    data = bytearray()
+    while outgoing.queued_bytes:
+        piece = b"".join(outgoing.buffers())[:step]
+        outgoing.written(len(piece))
+        data += piece
+    found, used, needed = frames.split(memoryview(bytes(data)))
+    assert (used, needed) == (len(data), 0)
+    return [
+        bundle.decode(frame) if kind == frames.FrameKind.BUNDLE else frames.decode_from_client(frame)
+        for kind, frame in found
+    ]
+
+
+def payloads(bundles: list[list[Message] | frames.FromClient]) -> list[list[bytes]]:
+    return [[message.payload for message in messages] for messages in bundles if isinstance(messages, list)]
+
+
+def test_consecutive_messages_with_one_key_share_a_bundle():
+    outgoing = Outgoing("#a#d1")
+    for index in range(3):
+        add(outgoing, bytes([index]), tag=5)
+    (messages,) = drain(outgoing)
+    assert isinstance(messages, list)
+    assert [message.payload for message in messages] == [b"\0", b"\1", b"\2"]
+    assert {(m.sender, m.groups, m.service, m.tag) for m in messages} == {("#a#d1", ("chat",), AGREED, 5)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"groups": "news"},
+        {"groups": ("chat", "news")},
+        {"service": Service.SAFE},
+        {"tag": 1},
+        {"self_discard": True},
+    ],
+)
+def test_another_key_begins_another_bundle(change):
+    outgoing = Outgoing("#a#d1")
+    add(outgoing, b"one")
+    add(outgoing, b"two", **change)
+    add(outgoing, b"three")
+    assert payloads(drain(outgoing)) == [[b"one"], [b"two"], [b"three"]]
+
+
+def test_a_bundle_is_closed_at_its_target_size():
+    outgoing = Outgoing("#a#d1")
+    for _ in range(1_000):
+        add(outgoing, bytes(100))
+    bundles = payloads(drain(outgoing))
+    assert sum(map(len, bundles)) == 1_000
+    assert all(sum(len(payload) + 4 for payload in one) <= limits.BUNDLE_TARGET_BYTES for one in bundles)
+    assert len(bundles) == 2
+
+
+def test_a_bundle_is_closed_at_its_message_count():
+    outgoing = Outgoing("#a#d1")
+    for _ in range(limits.BUNDLE_MESSAGES_MAX + 1):
+        add(outgoing, b"")
+    assert [len(one) for one in payloads(drain(outgoing))] == [limits.BUNDLE_MESSAGES_MAX, 1]
+
+
+def test_a_large_message_is_its_own_bundle():
+    outgoing = Outgoing("#a#d1")
+    large = bytes(limits.BUNDLE_TARGET_BYTES + 1)
+    for payload in (b"before", large, b"after"):
+        add(outgoing, payload)
+    assert payloads(drain(outgoing)) == [[b"before"], [large], [b"after"]]
+
+
+def test_without_gathering_each_message_is_a_bundle():
+    outgoing = Outgoing("#a#d1", gathers=False)
+    add(outgoing, b"one")
+    add(outgoing, b"two")
+    assert outgoing.open_count == 0
+    assert payloads(drain(outgoing)) == [[b"one"], [b"two"]]
+
+
+def test_a_request_keeps_its_place_among_messages():
+    outgoing = Outgoing("#a#d1")
+    add(outgoing, b"before")
+    outgoing.control(frames.Join("chat"))
+    add(outgoing, b"after")
+    before, join, after = drain(outgoing)
+    assert payloads([before, after]) == [[b"before"], [b"after"]]
+    assert join == frames.Join("chat")
+
+
+@pytest.mark.parametrize("step", [1, 7, 1_000, 70_000])
+def test_a_socket_may_take_any_number_of_bytes(step):
+    outgoing = Outgoing("#a#d1")
+    sent = [bytes([index % 251]) * (index * 37) for index in range(40)] + [
+        bytes(200_000 if step > 7 else 2_000)
+    ]
+    for payload in sent:
+        add(outgoing, payload)
+    assert [payload for one in payloads(drain(outgoing, step)) for payload in one] == sent
+
+
+def test_more_buffers_than_one_write_may_name():
+    outgoing = Outgoing("#a#d1", gathers=False)
+    for _ in range(2_500):
+        add(outgoing, b"x")
+    assert len(outgoing.buffers()) == 1_024
+    assert len(payloads(drain(outgoing))) == 2_500
+
+
+def test_a_payload_is_taken_as_it_was_when_sent():
+    outgoing = Outgoing("#a#d1")
+    payload = bytearray(b"one")
+    add(outgoing, payload)
+    payload[:] = b"two"
+    add(outgoing, memoryview(payload))
+    assert payloads(drain(outgoing)) == [[b"one", b"two"]]
+
+
+def test_a_list_of_groups_may_be_changed_between_sends():
+    outgoing = Outgoing("#a#d1")
+    groups = ["one"]
+    add(outgoing, b"1", groups=groups)
+    groups.append("two")
+    add(outgoing, b"2", groups=groups)
+    first, second = drain(outgoing)
+    assert isinstance(first, list) and isinstance(second, list)
+    assert (first[0].groups, second[0].groups) == (("one",), ("one", "two"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"groups": ""}, "may not be empty"),
+        ({"groups": "no spaces"}, "' '"),
+        ({"groups": "x" * 32}, "at most 31"),
+        ({"groups": "#bob"}, "daemon name may not be empty"),
+        ({"groups": []}, "0 groups"),
+        ({"groups": [f"g{i}" for i in range(101)]}, "101 groups"),
+        ({"groups": 5}, "not int"),
+        ({"groups": b"chat"}, "not bytes"),
+        ({"groups": ["chat", 5]}, "must be text"),
+        ({"groups": ["chat", ["news"]]}, "must be text"),
+        ({"payload": "text"}, ".encode()"),
+        ({"payload": 5}, "not int"),
+        ({"service": 4}, "Service.AGREED"),
+        ({"service": "agreed"}, "Service.AGREED"),
+        ({"tag": 32_768}, "-32768 to 32767"),
+        ({"tag": "x"}, "-32768 to 32767"),
+    ],
+)
+def test_a_wrong_call_says_why_and_changes_nothing(wrong, says):
+    outgoing = Outgoing("#a#d1")
+    add(outgoing, b"before")
+    with pytest.raises(UsageError) as caught:
+        add(outgoing, **{"payload": b"x", **wrong})
+    assert says in str(caught.value)
+    add(outgoing, b"after")
+    assert payloads(drain(outgoing)) == [[b"before", b"after"]]
+
+
+def test_a_number_is_no_service_even_after_the_same_service_was_used():
+    outgoing = Outgoing("#a#d1")
+    add(outgoing, b"fine", service=Service.SAFE)
+    with pytest.raises(UsageError, match="Service"):
+        add(outgoing, b"wrong", service=int(Service.SAFE))
+
+
+def test_too_large_a_message_names_the_size_and_the_limit():
+    outgoing = Outgoing("#a#d1")
+    add(outgoing, bytes(limits.MESSAGE_MAX_BYTES))
+    with pytest.raises(MessageTooLarge, match=r"16,777,217 bytes.*at most 16,777,216"):
+        add(outgoing, bytes(limits.MESSAGE_MAX_BYTES + 1))
+
+
+def test_unaccepted_counts_messages_and_nothing_else():
+    outgoing = Outgoing("#a#d1")
+    outgoing.control(frames.Join("chat"))  # 1
+    for _ in range(3):
+        add(outgoing, b"x")  # 2 3 4
+    outgoing.control(frames.Leave("chat"))  # 5
+    add(outgoing, b"lost for all I care", service=Service.UNRELIABLE)
+    add(outgoing, b"x")  # 6
+    assert outgoing.unaccepted(0) == 4
+    assert outgoing.unaccepted(3) == 2
+    assert outgoing.unaccepted(4) == 1
+    assert outgoing.unaccepted(6) == 0

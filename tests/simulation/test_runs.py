@@ -1,0 +1,150 @@
+"""Whole runs: the shipping core under every scenario, judged by the oracle."""
+
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from antiphon.errors import UsageError
+from antiphon.simulator import trace as traces
+from antiphon.simulator.oracle import judge
+from antiphon.simulator.run import Outcome, run_seed, run_seeds, simulate
+from antiphon.simulator.scenario import CHAIN_DELTAS_MS, CHAIN_SERVICES, SCENARIOS
+
+DIAMETER_US = 90_000
+
+
+@lru_cache(maxsize=64)
+def ran(seed: int, scenario: str) -> Outcome:
+    """The outcome of a seed, which several tests look at."""
+    return run_seed(seed, scenario)
+
+
+def complaint(outcome: Outcome) -> str:
+    return "\n".join([outcome.error, *map(str, outcome.violations)])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "first", "count"),
+    [
+        *(("mixed", first, 10) for first in range(0, 50, 10)),
+        ("pruned", 0, 8),
+        ("pruned", 8, 8),
+        ("flood", 0, 8),
+        ("large", 0, 6),
+    ],
+)
+def test_seeds_are_clean(scenario: str, first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        outcome = ran(seed, scenario)
+        assert outcome.is_clean, complaint(outcome)
+        assert outcome.messages > 0
+        assert outcome.deliveries > 0
+
+
+def test_mixed_seeds_are_large_and_lossy_often_enough() -> None:
+    """At least a third of the seeds have ten sites or more, and losses are real."""
+    outcomes = [ran(seed, "mixed") for seed in range(10)]
+    assert sum(outcome.sites >= 10 for outcome in outcomes) * 3 >= len(outcomes)
+    assert max(outcome.lost / outcome.packets for outcome in outcomes) > 0.05
+    assert any(outcome.duplicated for outcome in outcomes)
+
+
+def test_floods_reach_every_limit() -> None:
+    """A scenario that does not get there proves nothing about back-pressure."""
+    full = slow = 0
+    for seed in range(8):
+        setup, world = simulate(seed, "flood")
+        limit_bytes = setup.config.settings.unstable_bytes
+        full += any(record.buffers.get("own_unstable", (0, 0))[0] >= limit_bytes for record in world.records)
+        slow += any(record.cause == "slow-receiver" for record in world.records)
+    assert full >= 4
+    assert slow >= 1
+
+
+@pytest.mark.parametrize("seed", range(len(CHAIN_SERVICES) * len(CHAIN_DELTAS_MS)))
+def test_latency_on_the_chain_of_the_thesis(seed: int) -> None:
+    """Reliable and FIFO about D, agreed <= 2D + delta, safe <= 3D + 2 delta (thesis 5.2, table 5.1)."""
+    outcome = run_seed(seed, "chain")
+    assert outcome.is_clean, complaint(outcome)
+    ((service, latency),) = outcome.latencies.items()
+    delta_us = int(CHAIN_DELTAS_MS[seed // len(CHAIN_SERVICES)] * 1_000)
+    bounds_us = {
+        "reliable": DIAMETER_US + 3_000,
+        "fifo": DIAMETER_US + 3_000,
+        "causal": 2 * DIAMETER_US + delta_us,
+        "agreed": 2 * DIAMETER_US + delta_us,
+        "safe": 3 * DIAMETER_US + 2 * delta_us,
+    }
+    assert service == CHAIN_SERVICES[seed % len(CHAIN_SERVICES)].name.lower()
+    assert latency.deliveries > 300
+    assert DIAMETER_US <= latency.max_us <= bounds_us[service]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_same_seed_gives_the_same_run(scenario: str) -> None:
+    first, second = ran(3, scenario), run_seed(3, scenario)
+    assert first.digest == second.digest
+    assert first.packets == second.packets
+    assert first.digest != ran(4, scenario).digest
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_a_run_does_not_depend_on_how_strings_are_hashed(hash_seed: str) -> None:
+    code = "from antiphon.simulator.run import run_seed; print(run_seed(2, 'mixed').digest)"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout.strip() == ran(2, "mixed").digest
+
+
+def test_a_trace_file_says_what_the_run_said(tmp_path: Path) -> None:
+    outcome = run_seed(2, "mixed", tmp_path)
+    trace = traces.read(tmp_path / "mixed-2.jsonl")
+    assert trace.digest() == outcome.digest
+    assert (trace.scenario, trace.seed, len(trace.daemons)) == ("mixed", 2, outcome.sites)
+    assert judge(trace) == []
+
+
+def test_files_that_are_no_traces_are_refused(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.jsonl"
+    for text in ("", "{}", '{"format":"other","version":1,"run":"a-1","scenario":"a","seed":1,"daemons":[]}'):
+        wrong.write_text(text)
+        with pytest.raises(UsageError, match="not a trace"):
+            traces.read(wrong)
+
+
+def test_several_jobs_give_the_same_summary(tmp_path: Path) -> None:
+    heard: list[int] = []
+    alone = run_seeds(range(2, 5), "mixed", progress=lambda outcome: heard.append(outcome.seed))
+    together = run_seeds(range(2, 5), "mixed", jobs=2, trace_dir=tmp_path)
+    assert heard == [2, 3, 4]
+    assert alone.is_clean and together.is_clean
+    assert (alone.seeds, alone.messages, alone.packets, alone.lost) == (
+        together.seeds,
+        together.messages,
+        together.packets,
+        together.lost,
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"mixed-{seed}.jsonl" for seed in (2, 3, 4)]
+
+
+def test_an_unknown_scenario_is_a_clear_error() -> None:
+    with pytest.raises(UsageError, match="known: mixed, chain"):
+        run_seed(0, "no such thing")
+
+
+def test_an_exception_inside_a_run_is_part_of_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setitem(SCENARIOS, "mixed", fails)
+    outcome = run_seed(5, "mixed")
+    assert not outcome.is_clean
+    assert "on purpose" in outcome.error
+    (failure,) = run_seeds(range(5, 6), "mixed").failures
+    assert (failure.seed, failure.error) == (5, outcome.error)
