@@ -30,6 +30,9 @@ PACKET_MIN_BYTES = 512
 PACKET_DEFAULT_BYTES = 1_400
 """Fits every path seen in practice (Ethernet, tunnels, PPPoE) without IP fragments."""
 PACKET_MAX_BYTES = 60_000
+COUNTER_MAX = (1 << 62) - 1
+"""The greatest lts or number that is believed: at a billion a second it lasts for a century, and what we
+count on from there still fits its field."""
 TRAIN_MAX_BYTES = 65_000
 TRAIN_MAX_PACKETS = 64
 """What one GSO send may carry (the kernel takes 128 segments and 65,507 bytes)."""

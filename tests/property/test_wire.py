@@ -18,8 +18,9 @@ often = settings(deadline=None, max_examples=200)
 
 u16 = st.integers(0, (1 << 16) - 1)
 u32 = st.integers(0, (1 << 32) - 1)
+counters = st.integers(0, limits.COUNTER_MAX)
 u64 = st.integers(0, (1 << 64) - 1)
-at_least_1 = st.integers(1, (1 << 64) - 1)
+at_least_1 = st.integers(1, limits.COUNTER_MAX)
 junk = st.binary(max_size=400)
 ONE_PACKET = st.integers(1, 200)
 
@@ -36,13 +37,13 @@ def fragments(draw: st.DrawFn, sizes: st.SearchStrategy[int] = ONE_PACKET) -> Fr
     return Fragment(draw(u16), draw(at_least_1), draw(u64), total, offset, body[:size])
 
 
-updates = st.builds(Update, u16, st.booleans(), u32, u64, u64, u64)
+updates = st.builds(Update, u16, st.booleans(), u32, counters, counters, counters)
 skips = st.builds(
     lambda source, ends, lts, aru: Skip(source, *sorted(ends), lts, aru),
     u16,
     st.tuples(at_least_1, at_least_1),
-    u64,
-    u64,
+    counters,
+    counters,
 )
 items = st.one_of(fragments(), updates, skips)
 
@@ -266,7 +267,8 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
         bundle.encode(area, len(groups), service, payloads, flags=flags, tag=tag, sent_us=sent_us)
     )
     daemon, session, incarnation = draw(u16), draw(u32), draw(u32)
-    sequence, number, previous, lts, aru, destinations = (draw(u64) for _ in range(6))
+    sequence, number, previous, lts, aru = (draw(counters) for _ in range(5))
+    destinations = draw(u64)
     bundle.stamp(
         data,
         msgspec.structs.replace(

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from antiphon.simulator.scenario import CHAIN_DELTAS_MS, CHAIN_SERVICES, SCENARI
 DIAMETER_US = 90_000
 
 
-@lru_cache(maxsize=64)
+@cache
 def ran(seed: int, scenario: str) -> Outcome:
     """The outcome of a seed, which several tests look at."""
     return run_seed(seed, scenario)

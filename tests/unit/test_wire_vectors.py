@@ -214,7 +214,7 @@ def test_room_is_left_for_the_seal() -> None:
         (28, 0x01, "fragment: outside its bundle"),
         (36, 0xFF, "fragment: outside its bundle"),
         (38, 0x00, "fragment: outside its bundle"),
-        (47, 0x00, "fragment: no number"),
+        (47, 0x00, "fragment: impossible number"),
     ],
 )
 def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> None:

@@ -185,12 +185,15 @@ class Node:
             if mine:
                 data = self.reassembly[fragment.source].add(fragment, now_us)
                 if data is not None:
-                    self._take_bundle(fragment.source, data, now_us)
+                    self._take_bundle(fragment, data, now_us)
         except BadFrame as error:
             self.counters[error.reason] += 1
 
-    def _take_bundle(self, source: int, data: bytes, now_us: int) -> None:
+    def _take_bundle(self, fragment: Fragment, data: bytes, now_us: int) -> None:
+        source = fragment.source
         header = bundles.parse(data)
+        if (header.daemon, header.number) != (source, fragment.number):
+            raise BadFrame("bundle: not what its fragments said")
         entry = Entry(source, header, data)
         if not self.order.receive(entry, in_order=self._origin.keeps_order(header)):
             self.counters["bundle: duplicate"] += 1

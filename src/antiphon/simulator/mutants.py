@@ -100,14 +100,14 @@ def _duplicates_not_noticed(original: Original) -> Original:
     return is_new
 
 
-def _lts_not_unique(original: Original) -> Original:
-    """Bundles of equal lts are then delivered in the order in which they came."""
+def _own_bundles_first(original: Original) -> Original:
+    def place(order: SymmetricOrder, entry: Entry, in_order: bool) -> None:
+        if entry.source == order.me and not entry.header.flags and not in_order:
+            order._deliver(entry)
+        else:
+            original(order, entry, in_order)
 
-    def tick(lines: Lines) -> int:
-        lines.clock += 1
-        return lines.clock
-
-    return tick
+    return place
 
 
 def _gaps_ignored(original: Original) -> Original:
@@ -218,8 +218,8 @@ MUTANTS: tuple[Mutant, ...] = (
         frozenset(("2.5",)), Unreliable, "is_new", _duplicates_not_noticed, seeds=25,
     ),
     Mutant(
-        "lts not unique", "bundles of the same lts are delivered as they come",
-        frozenset(("2.13",)), Lines, "tick", _lts_not_unique, seeds=10,
+        "own bundles first", "a site does not wait for others to deliver what its own clients sent",
+        frozenset(("2.13",)), SymmetricOrder, "_place", _own_bundles_first, seeds=5,
     ),
     Mutant(
         "gaps ignored", "a bundle counts as all before it",

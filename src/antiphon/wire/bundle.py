@@ -156,6 +156,8 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
         raise BadFrame("bundle: wrong length or kind")
     if service not in _SERVICES:
         raise BadFrame("bundle: unknown service")
+    if max(sequence, number, previous, lts, aru) > limits.COUNTER_MAX:
+        raise BadFrame("bundle: impossible counter")
     if names_bytes > _NAMES_MAX_BYTES:
         raise BadFrame("bundle: too many names")
     table = HEADER_BYTES + names_bytes
@@ -181,6 +183,8 @@ def peek_lines(start: bytes | bytearray | memoryview) -> tuple[int, int]:
     if len(start) < HEADER_BYTES:
         raise BadFrame("bundle: shorter than its header")
     lts, aru = _LINES.unpack_from(start, _LINES_OFFSET)
+    if lts > limits.COUNTER_MAX or aru > limits.COUNTER_MAX:
+        raise BadFrame("bundle: impossible counter")
     return lts, aru
 
 

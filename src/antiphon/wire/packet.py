@@ -345,16 +345,24 @@ def _parse_items(data: memoryview) -> list[Item]:
             items.append(_parse_fragment(data, at, length))
         elif kind == ItemType.UPDATE and length == _UPDATE.size:
             source, flags, serial, number, lts, aru = _UPDATE.unpack_from(data, at)
+            _check_counters(number, lts, aru)
             items.append(Update(source, bool(flags & UPDATE_HOLD), serial, number, lts, aru))
         elif kind == ItemType.SKIP and length == _SKIP.size:
             source, _zero, first, last, lts, aru = _SKIP.unpack_from(data, at)
             if not 0 < first <= last:
                 raise BadPacket("skip: empty range")
+            _check_counters(last, lts, aru)
             items.append(Skip(source, first, last, lts, aru))
         else:
             raise BadPacket("item: unknown type or wrong size")
         at += length
     return items
+
+
+def _check_counters(number: int, lts: int, aru: int) -> None:
+    """What no honest daemon can have counted up to would make ours run over."""
+    if number > limits.COUNTER_MAX or lts > limits.COUNTER_MAX or aru > limits.COUNTER_MAX:
+        raise BadPacket("item: impossible counter")
 
 
 def _parse_fragment(data: memoryview, at: int, length: int) -> Fragment:
@@ -364,8 +372,8 @@ def _parse_fragment(data: memoryview, at: int, length: int) -> Fragment:
     offset, source, _zero, total, number, destinations = _FRAGMENT.unpack_from(data, at)
     if total > limits.FRAME_MAX_BYTES or offset + size > total:
         raise BadPacket("fragment: outside its bundle")
-    if number == 0:
-        raise BadPacket("fragment: no number")
+    if not 0 < number <= limits.COUNTER_MAX:
+        raise BadPacket("fragment: impossible number")
     body = bytes(data[at + FRAGMENT_BYTES : at + length])
     return Fragment(source, number, destinations, total, offset, body)
 
@@ -395,7 +403,7 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
         and kind in (PacketKind.DATA, PacketKind.UNRELIABLE)
         and total <= limits.FRAME_MAX_BYTES
         and offsets[0] + step * count <= total
-        and number > 0
+        and 0 < number <= limits.COUNTER_MAX
     )
     if not well_formed:
         return None
