@@ -323,3 +323,52 @@ async def test_an_embedded_daemon_that_cannot_have_its_session_is_stopped(monkey
 
 def _refuse(*_arguments: object) -> None:
     raise errors.Refused("full", "no more sessions")
+
+
+async def test_join_returns_when_the_session_is_a_member(address):
+    async with antiphon.connect(address, name="alice") as alice, antiphon.connect(address) as bob:
+        for number in range(20):
+            await alice.join(f"g{number}")
+            await bob.send(f"g{number}", b"%d" % number)
+        got = [event async for event in taken(alice, 40)]
+        assert [event.payload for event in got if isinstance(event, Message)] == [
+            b"%d" % number for number in range(20)
+        ]
+
+
+async def test_joins_and_leaves_return_in_turn(address):
+    async with antiphon.connect(address, views=False) as session:
+        await session.join("g")
+        await session.leave("g", wait=False)
+        await session.join("g")
+        await session.send("g", b"a member again")
+        assert (await session.receive()).payload == b"a member again"
+        await session.leave("g")
+        assert session.groups == frozenset()
+
+
+async def test_join_takes_effect_though_nobody_takes_the_events(address, monkeypatch):
+    monkeypatch.setattr("antiphon.limits.CLIENT_EVENTS_MAX_BYTES", 100_000)
+    async with antiphon.connect(address) as session:
+        await session.join("g")
+        for _ in range(40):
+            await session.send("g", b"x" * 50_000)
+        await session.flush()
+        await asyncio.wait_for(session.join("h"), 30)
+        messages = [
+            event for event in [event async for event in taken(session, 42)] if isinstance(event, Message)
+        ]
+        assert len(messages) == 40
+
+
+async def test_a_join_under_way_learns_of_the_end(daemon, address):
+    session = await antiphon.connect(address)
+    daemon.stop()
+    with pytest.raises(errors.Disconnected):
+        await asyncio.wait_for(session.join("g"), 30)
+
+
+async def taken(session, count):
+    """So many events of a session."""
+    for _ in range(count):
+        yield await session.receive()

@@ -238,3 +238,29 @@ def test_an_embedded_daemon_lives_as_long_as_its_session():
             session.send("nobody", b"x")
     assert not path.parent.exists()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("antiphon-")]
+
+
+def test_join_returns_when_the_session_is_a_member(address):
+    with connect(address) as alice, connect(address) as bob:
+        for number in range(20):
+            alice.join(f"g{number}")
+            bob.send(f"g{number}", b"%d" % number)
+        got = [alice.receive(timeout_s=30) for _ in range(40)]
+        assert [event.payload for event in got if isinstance(event, Message)] == [
+            b"%d" % number for number in range(20)
+        ]
+        alice.leave("g0")
+        assert "g0" not in alice.groups
+
+
+def test_join_takes_effect_while_another_thread_receives(address):
+    with connect(address) as session:
+        events: list[object] = []
+        reader = threading.Thread(
+            target=lambda: events.extend(session.receive(timeout_s=30) for _ in range(2))
+        )
+        reader.start()
+        session.join("g")
+        session.join("h")
+        reader.join(30)
+        assert len(events) == 2

@@ -139,7 +139,7 @@ async def test_a_goodbye_ends_the_session_with_its_reason(peer):
 
 async def test_unknown_fate_counts_what_did_not_come_back(peer):
     session = await met(peer)
-    await session.join("chat")  # takes the daemon's number 1
+    await session.join("chat", wait=False)  # takes the daemon's number 1
     for _ in range(10):
         await session.send("chat", b"x")  # 2 to 11
     own = {"sender": WELCOME.name, "daemon": WELCOME.daemon_number, "session": WELCOME.session}

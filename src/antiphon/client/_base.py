@@ -1,5 +1,6 @@
 """What the two kinds of session share: identity, the groups asked for, and how a session ends."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from antiphon import limits
@@ -33,6 +34,8 @@ class SessionBase:
             message_max_bytes=min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
         )
         self._groups: set[str] = set()
+        self._asked: Counter[str] = Counter()
+        """Joins and leaves asked for, by group."""
         self._release = release
         """Stops the embedded daemon, if this session brought its own."""
         self._end_reason: str | None = None
@@ -85,6 +88,7 @@ class SessionBase:
             raise UsageError(f"a session may be in at most {limits.GROUPS_PER_SESSION_MAX:,} groups")
         self._outgoing.control(frames.Join(group))
         self._groups.add(group)
+        self._asked[group] += 1
 
     def _ask_leave(self, group: str) -> None:
         check_group(group)
@@ -92,6 +96,7 @@ class SessionBase:
             raise UsageError(f"this session has not joined {group!r}")
         self._outgoing.control(frames.Leave(group))
         self._groups.discard(group)
+        self._asked[group] += 1
 
     def _ended(self, reason: str) -> None:
         """The connection is over; the daemon's own last word counts for more than what the socket says."""

@@ -5,13 +5,13 @@ the next queued item into `ready`, from which events are popped one by one. Betw
 buffer, so that its cost does not depend on how many messages it holds.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from antiphon import limits
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
-from antiphon.types import Left, Message, View
+from antiphon.types import Cause, Left, Message, View
 from antiphon.wire import bundle, frames
 
 Event = Message | View | Left
@@ -34,6 +34,10 @@ class Incoming:
         self.status: frames.Status | None = None
         self.accepted_sequence = 0
         """Of the latest message of our own that came back: its daemon has accepted all up to it."""
+        self.effects: Counter[str] = Counter()
+        """Own joins and leaves that have taken effect, by group."""
+        self.shows_views = True
+        """Whether the application wants views; our own joins and leaves are confirmed by one in any case."""
         self._events: deque[tuple[bytes | View | Left | frames.Problem, int]] = deque()
         self._drops = False
         self._buffer = bytearray(BUFFER_BYTES)
@@ -165,11 +169,21 @@ class Incoming:
 
     def _on_view(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.ViewFrame)
-        self._queue(value.view, size)
+        view = value.view
+        if (
+            view.cause is Cause.JOIN
+            and isinstance(self.answer, frames.Welcome)
+            and self.answer.name in view.changed
+        ):
+            self.effects[view.group] += 1
+        if self.shows_views:
+            self._queue(view, size)
 
     def _on_left(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.LeftFrame)
-        self._queue(value.left, size)
+        self.effects[value.left.group] += 1
+        if self.shows_views:
+            self._queue(value.left, size)
 
     def _on_problem(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.Problem)

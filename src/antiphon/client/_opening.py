@@ -87,6 +87,7 @@ def ask_status(place: str, timeout_s: float = 10.0) -> dict[str, Any]:
 
 def _open_at(place: str, hello: frames.Connect, timeout_s: float) -> Opened:
     incoming = Incoming()
+    incoming.shows_views = hello.views
     connection = _dial(place, timeout_s)
     try:
         _converse(connection, place, hello, incoming, timeout_s)

@@ -58,19 +58,30 @@ class Session(SessionBase):
 
     # Requests ---------------------------------------------------------------------------------------------
 
-    def join(self, group: str) -> None:
-        """Ask to become a member of `group`; the first `View` of it tells when that happened."""
+    def join(self, group: str, *, wait: bool = True) -> None:
+        """Become a member of `group`; its first `View` stands in the stream where that happened.
+
+        Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
+        the request is written.
+        """
         with self._sending:
             self._check_open()
             self._ask_join(group)
             self._write()
+        if wait:
+            self._wait_effect(group)
 
-    def leave(self, group: str) -> None:
-        """Ask to leave `group`; a `Left` tells when that happened, and nothing of the group follows it."""
+    def leave(self, group: str, *, wait: bool = True) -> None:
+        """Leave `group`; a `Left` stands in the stream where that happened, nothing of the group follows it.
+
+        Returns when this session is no member any more; without `wait`, when the request is written.
+        """
         with self._sending:
             self._check_open()
             self._ask_leave(group)
             self._write()
+        if wait:
+            self._wait_effect(group)
 
     def send(
         self,
@@ -341,6 +352,21 @@ class Session(SessionBase):
                     raise TimeoutError(f"no event within {timeout_s:g} s")
             if self._poll(wanted, timeout_ms) & select.POLLIN:
                 self._read()
+
+    def _wait_effect(self, group: str) -> None:
+        """Wait until the joins and leaves of `group` asked for so far have taken effect; read meanwhile,
+        beyond the usual bound if need be, unless another thread does."""
+        asked = self._asked[group]
+        effects = self._incoming.effects
+        while effects[group] < asked:
+            self._check_open()
+            if not self._receiving.acquire(timeout=LOOK_AGAIN_MS / 1_000):
+                continue
+            try:
+                if effects[group] < asked and self._poll(select.POLLIN, LOOK_AGAIN_MS):
+                    self._read()
+            finally:
+                self._receiving.release()
 
     def _offer(self) -> bool:
         """Write without waiting what is still here: whoever waits for an answer wants the question out.

@@ -67,6 +67,8 @@ class Session(SessionBase):
         self._blocked = False
         """Whether the socket is full and its writability is watched."""
         self._reads = True
+        self._awaits_effects = 0
+        """Joins and leaves that wait to take effect."""
         self._arrived = asyncio.Event()
         self._drained = asyncio.Event()
         self._socket.setblocking(False)
@@ -74,19 +76,31 @@ class Session(SessionBase):
 
     # Requests ---------------------------------------------------------------------------------------------
 
-    async def join(self, group: str) -> None:
-        """Ask to become a member of `group`; the first `View` of it tells when that happened."""
+    async def join(self, group: str, *, wait: bool = True) -> None:
+        """Become a member of `group`; its first `View` stands in the stream where that happened.
+
+        Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
+        the library has taken the request. A cancelled join may still take effect.
+        """
         while self._holds:
             await self._wait_turn()
         self._ask_join(group)
         self._push()
+        if wait:
+            await self._wait_effect(group)
 
-    async def leave(self, group: str) -> None:
-        """Ask to leave `group`; a `Left` tells when that happened, and nothing of the group follows it."""
+    async def leave(self, group: str, *, wait: bool = True) -> None:
+        """Leave `group`; a `Left` stands in the stream where that happened, nothing of the group follows it.
+
+        Returns when this session is no member any more; without `wait`, when the library has taken the
+        request.
+        """
         while self._holds:
             await self._wait_turn()
         self._ask_leave(group)
         self._push()
+        if wait:
+            await self._wait_effect(group)
 
     async def send(
         self,
@@ -320,6 +334,24 @@ class Session(SessionBase):
 
     # Reading ----------------------------------------------------------------------------------------------
 
+    async def _wait_effect(self, group: str) -> None:
+        """Wait until the joins and leaves of `group` asked for so far have taken effect.
+
+        Events are queued meanwhile even beyond the usual bound: nobody may be there to take them.
+        """
+        asked = self._asked[group]
+        effects = self._incoming.effects
+        self._awaits_effects += 1
+        try:
+            self._read_again()
+            while effects[group] < asked:
+                if self._is_over:
+                    raise self._disconnected()
+                self._arrived.clear()
+                await self._arrived.wait()
+        finally:
+            self._awaits_effects -= 1
+
     async def _wait_event(self) -> None:
         """Wait until `ready` holds an event; raise what stands in its place in the stream."""
         while not self._ready:
@@ -340,7 +372,7 @@ class Session(SessionBase):
             self._read_again()
 
     def _read_again(self) -> None:
-        if not self._reads and self._incoming.has_room and self._fd >= 0:
+        if not self._reads and (self._incoming.has_room or self._awaits_effects) and self._fd >= 0:
             self._reads = True
             self._loop.add_reader(self._fd, self._readable)
 
@@ -348,7 +380,7 @@ class Session(SessionBase):
         """The socket has something: read one buffer full, so that the loop stays fair."""
         self._read()
         self._arrived.set()
-        if self._incoming.is_full and self._fd >= 0:
+        if self._incoming.is_full and not self._awaits_effects and self._fd >= 0:
             self._reads = False
             self._loop.remove_reader(self._fd)
 

@@ -4,6 +4,8 @@ Costs are per bundle: the receivers of a set of groups are worked out once and k
 membership changes.
 """
 
+from collections.abc import Iterable
+
 from antiphon.core.groups.events import GroupEvent
 from antiphon.core.groups.membership import Change, Member, Membership
 from antiphon.core.groups.sessions import Sessions
@@ -79,26 +81,28 @@ class Delivery:
             self._tell(change, member)
 
     def _tell(self, change: Change, cause: Member) -> None:
-        """Views go to every local member that wants them; a newcomer has no previous view."""
+        """Views go to every local member that wants them, and to whoever joined or left in any case, because
+        it waits for that; a newcomer has no previous view."""
         view = change.view
         others = [
-            number for daemon, number in change.members if daemon == self._me and (daemon, number) != cause
+            number
+            for daemon, number in change.members
+            if daemon == self._me and (daemon, number) != cause and self._wants_views(number)
         ]
-        self._send_view(others, view)
+        self._write(others, frames.ViewFrame(view))
         if cause[0] != self._me:
             return
         if cause in change.members:
             first = View(view.group, view.id, view.members, (), view.cause, view.changed)
-            self._send_view([cause[1]], first)
-        elif change.gone == cause and self._wants_views(cause[1]):
-            frame = frames.encode_control(frames.LeftFrame(Left(view.group, view.id)))
-            self._output.append(((cause[1],), frame))
+            self._write((cause[1],), frames.ViewFrame(first))
+        elif change.gone == cause:
+            self._write((cause[1],), frames.LeftFrame(Left(view.group, view.id)))
 
-    def _send_view(self, numbers: list[int], view: View) -> None:
-        receivers = tuple(number for number in numbers if self._wants_views(number))
+    def _write(self, numbers: Iterable[int], value: frames.FromDaemon) -> None:
+        receivers = tuple(number for number in numbers if self._is_listening(number))
         if receivers:
-            self._output.append((receivers, frames.encode_control(frames.ViewFrame(view))))
+            self._output.append((receivers, frames.encode_control(value)))
 
     def _wants_views(self, number: int) -> bool:
         session = self._sessions.get(number)
-        return session is not None and session.views and not session.is_leaving
+        return session is not None and session.views
