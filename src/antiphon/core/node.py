@@ -294,14 +294,15 @@ class Node:
         """
         self.is_settled = True
         order = self.order
-        self.hold.timeout(now_us)
+        if self.hold.is_wanted_here:
+            self.hold.timeout(now_us)
         while True:
-            if self.sessions.has_input:
+            if self.sessions.waiting:
                 self._admit(now_us)
             order.settle()
             while order.ready:
                 self._deliver(order.ready.popleft())
-            if not order.moved and not (self.sessions.has_input and self.is_accepting):
+            if not order.moved and not (self.sessions.waiting and self.is_accepting):
                 break
         self.forwarder.timeout(now_us)
         self._announce(now_us)
@@ -343,10 +344,11 @@ class Node:
 
     def _announce(self, now_us: int) -> None:
         hold = self.hold.is_wanted_here
-        if not self._has_news() or self._announcer.due_us(hold) > now_us:
-            return
         lines = self.order.lines
-        self._announcer.announced(now_us, lines.clock, lines.aru, hold)
+        announcer = self._announcer
+        if not announcer.is_due(self.order.highest_lts, lines.aru, hold) or announcer.due_us(hold) > now_us:
+            return
+        announcer.announced(now_us, lines.clock, lines.aru, hold)
         serial = self.hold.next_serial()
         self.forwarder.update(Update(self.me, hold, serial, self.order.number, lines.clock, lines.aru))
 
@@ -356,7 +358,7 @@ class Node:
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
         return (
-            not self.sessions.has_input
+            not self.sessions.waiting
             and not self.order.held_count
             and not self.order.ahead_count
             and self.forwarder.is_quiet

@@ -54,6 +54,8 @@ class Sessions:
 
     def __init__(self, daemon: str) -> None:
         self.input_bytes = 0
+        self.waiting = 0
+        """Bundles that wait for their turn."""
         self._daemon = daemon
         self._sessions: dict[int, Session] = {}
         self._names: set[str] = set()
@@ -97,6 +99,7 @@ class Sessions:
         session.input.append(pending)
         session.input_bytes += len(pending.bundle)
         self.input_bytes += len(pending.bundle)
+        self.waiting += 1
 
     def take(self) -> tuple[Session, Pending] | None:
         """The bundle whose turn it is."""
@@ -106,14 +109,11 @@ class Sessions:
                 pending = session.input.popleft()
                 session.input_bytes -= len(pending.bundle)
                 self.input_bytes -= len(pending.bundle)
+                self.waiting -= 1
                 if session.input:
                     turns.append(session)
                 return session, pending
         return None
-
-    @property
-    def has_input(self) -> bool:
-        return any(self._turns)
 
     def wants_input(self, session: Session) -> bool:
         """Whether its queue has room."""

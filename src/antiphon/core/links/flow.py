@@ -13,7 +13,7 @@ TIMEOUT_MIN_US = 20_000
 TIMEOUT_MAX_US = 2_000_000
 RTT_UNKNOWN_US = 100_000
 BURST_PACKETS = 128
-ACK_DELAY_MIN_US = 500
+ACK_DELAY_MIN_US = 2_000
 ACK_DELAY_MAX_US = 10_000
 
 
@@ -32,6 +32,7 @@ class Regulator:
         self.losses = 0
         self._measured = False
         self._recovery_number = 0
+        self.has_rate = rate_bytes_per_s > 0
         self._rate_bytes_per_s = rate_bytes_per_s
         self._burst_bytes = float(BURST_PACKETS * packet_bytes)
         self._tokens_bytes = self._burst_bytes
@@ -94,16 +95,14 @@ class Regulator:
     # The leaky bucket ---------------------------------------------------------------------------------
 
     def may_send_bytes(self, now_us: int) -> float:
-        """Bytes that the configured rate allows now; without one, any number."""
-        if not self._rate_bytes_per_s:
-            return float("inf")
+        """Bytes that the configured rate allows now."""
         gained = (now_us - self._filled_us) * self._rate_bytes_per_s / 1e6
         self._tokens_bytes = min(self._burst_bytes, self._tokens_bytes + gained)
         self._filled_us = now_us
         return self._tokens_bytes
 
     def sent(self, size_bytes: int) -> None:
-        if self._rate_bytes_per_s:
+        if self.has_rate:
             self._tokens_bytes -= size_bytes
 
     def refill_us(self, size_bytes: int) -> int:

@@ -152,28 +152,33 @@ class HopLink:
 
     def pump(self, now_us: int) -> None:
         """Send what the window and the rate allow (Hop_Send_Data)."""
-        if self.state is not LinkState.OPEN or not (self._queue or self._unreliable):
+        if self.state is not LinkState.OPEN:
             return
-        regulator = self.regulator
         self._refill_us = None
-        while self._queue or self._unreliable:
-            allowed_bytes = regulator.may_send_bytes(now_us)
-            if allowed_bytes < self._packet_bytes:
-                self._refill_us = now_us + regulator.refill_us(self._packet_bytes)
-                return
-            room = int(
-                min(regulator.window_packets - self.in_flight_packets, allowed_bytes // self._packet_bytes)
-            )
-            if self._queue and room > 0:
-                self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
-            elif self._unreliable and self._pace_unreliable(now_us):
-                train = self._unreliable.train(0, 1)
-                self._emit(train.buffers, train.segment_bytes, train.size_bytes)
-            else:
-                return
+        while self._queue and (room := self._room(now_us)):
+            self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
+        while self._unreliable and self._pace_unreliable(now_us):
+            train = self._unreliable.train(0, 1)
+            self._emit(train.buffers, train.segment_bytes, train.size_bytes)
+
+    def _room(self, now_us: int) -> int:
+        """How many packets the window and the configured rate allow now."""
+        regulator = self.regulator
+        room = int(regulator.window_packets) - self._highest_sent + self._peer_aru
+        if regulator.has_rate:
+            room = min(room, self._room_by_rate(now_us))
+        return max(0, room)
+
+    def _room_by_rate(self, now_us: int) -> int:
+        room = int(self.regulator.may_send_bytes(now_us) // self._packet_bytes)
+        if room <= 0:
+            self._refill_us = now_us + self.regulator.refill_us(self._packet_bytes)
+        return room
 
     def _pace_unreliable(self, now_us: int) -> bool:
         """Unreliable packets have no acks to clock them: one window of them per round trip."""
+        if self.regulator.has_rate and self._room_by_rate(now_us) <= 0:
+            return False
         spacing_us = max(1, int(self.regulator.rtt_us / self.regulator.window_packets))
         if self._unreliable_us > now_us + spacing_us * limits.TRAIN_MAX_PACKETS:
             self._refill_us = self._unreliable_us - spacing_us * limits.TRAIN_MAX_PACKETS
