@@ -46,6 +46,7 @@ lint: setup
 bench: setup
 	$(BIN)/antiphon bench throughput
 	$(BIN)/antiphon bench latency
+	$(BIN)/python bench/node.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -104,6 +104,18 @@ def test_private_messages_reach_one_session():
     assert cluster.payloads(carol) == []
 
 
+def test_a_private_name_that_was_nobodys_can_become_somebodys():
+    """(private groups: who is reached is decided at delivery)"""
+    cluster = Cluster(2)
+    alice = cluster.client(0, "alice")
+    cluster.send(alice, "#bob#d1", b"too early")
+    cluster.run(1_000_000)
+    bob = cluster.client(1, "bob")
+    cluster.send(alice, bob, b"in time")
+    cluster.run(1_000_000)
+    assert cluster.payloads(bob) == [b"in time"]
+
+
 def test_a_sender_may_decline_its_own_message():
     """(self discard)"""
     cluster = Cluster(2)

@@ -230,6 +230,7 @@ class Node:
 
     def connect(self, request: frames.Connect, now_us: int) -> frames.Welcome | frames.Refuse:
         """A client asks for a session; a Welcome carries its number. The driver writes the answer."""
+        self.delivery.changed()
         return self._requests.connect(request)
 
     def control(self, session: int, request: frames.FromClient, now_us: int) -> None:
