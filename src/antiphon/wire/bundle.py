@@ -30,7 +30,6 @@ big-endian. A daemon reads the header and the names; payloads are touched by the
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from struct import Struct as Layout
-from struct import unpack_from
 
 from msgspec import Struct
 
@@ -122,6 +121,20 @@ def _split_names(area: bytes) -> tuple[str, ...]:
     return tuple(names)
 
 
+_LENGTH_TABLE_KEPT = 64
+_length_tables: dict[int, Layout] = {}
+
+
+def _lengths(count: int) -> Layout:
+    """The layout of a table of `count` lengths; small ones are kept, for large ones it hardly matters."""
+    layout = _length_tables.get(count)
+    if layout is None:
+        layout = Layout(f"!{count}I")
+        if count <= _LENGTH_TABLE_KEPT:
+            _length_tables[count] = layout
+    return layout
+
+
 def encode(
     names: bytes,
     group_count: int,
@@ -135,7 +148,7 @@ def encode(
     """A bundle, unstamped, as buffers for one scatter-gather write."""
     count = len(payloads)
     lengths = list(map(len, payloads))
-    table = Layout(f"!{count}I").pack(*lengths)
+    table = _lengths(count).pack(*lengths)
     length = HEADER_BYTES + len(names) + len(table) + sum(lengths)
     header = _HEADER.pack(
         length, FRAME_KIND_BUNDLE, service, flags, group_count, len(names), count, tag,
@@ -199,7 +212,7 @@ def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
     if header.message_count > limits.BUNDLE_MESSAGES_MAX:
         raise BadFrame("bundle: too many messages")
     table = HEADER_BYTES + len(header.names)
-    lengths = unpack_from(f"!{header.message_count}I", bundle, table)
+    lengths = _lengths(header.message_count).unpack_from(bundle, table)
     if table + 4 * header.message_count + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
     if max(lengths) > limits.MESSAGE_MAX_BYTES:
@@ -220,7 +233,7 @@ def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
     count = header.message_count
     table = HEADER_BYTES + len(header.names)
     start = table + 4 * count
-    lengths = unpack_from(f"!{count}I", bundle, table)
+    lengths = _lengths(count).unpack_from(bundle, table)
     ends = list(accumulate(lengths, initial=start))
     if ends[-1] != header.length:
         raise BadFrame("bundle: payloads do not fill it")

@@ -30,19 +30,22 @@ class Group:
         self.joining: Counter[int] = Counter()
         """Joins per site that were seen and are not delivered yet: conservative pruning."""
 
-    @property
-    def mask(self) -> int:
+        self.mask = 0
         """The sites that must get what is sent to this group."""
-        mask = 0
-        for site in self.sites:
-            mask |= 1 << site
-        for site in self.joining:
-            mask |= 1 << site
-        return mask
+
+    def count(self, *, site: int, members: int = 0, joining: int = 0) -> None:
+        """So many members and joins under way of a site come (or, below zero, go)."""
+        self.sites[site] += members
+        self.joining[site] += joining
+        if self.sites[site] or self.joining[site]:
+            self.mask |= 1 << site
+        else:
+            self.mask &= ~(1 << site)
+            del self.sites[site], self.joining[site]
 
     @property
     def is_needless(self) -> bool:
-        return not self.members and not self.joining
+        return not self.mask
 
 
 class Change:
@@ -77,7 +80,7 @@ class Membership:
     def saw(self, member: Member, event: GroupEvent) -> None:
         """An event came in; it takes effect when it is delivered, but a join counts for pruning at once."""
         if event.kind == "join":
-            self._group(event.group).joining[member[0]] += 1
+            self._group(event.group).count(site=member[0], joining=1)
 
     def apply(self, member: Member, name: str, event: GroupEvent, lts: int) -> list[Change]:
         """An event is delivered: the changes that it makes."""
@@ -101,13 +104,12 @@ class Membership:
 
     def _join(self, member: Member, name: str, group_name: str, view_id: ViewId) -> list[Change]:
         group = self._group(group_name)
-        group.joining[member[0]] -= 1
-        group.joining = +group.joining
         if member in group.members:
+            group.count(site=member[0], joining=-1)
             return []
+        group.count(site=member[0], members=1, joining=-1)
         before = tuple(group.members.values())
         group.members[member] = name
-        group.sites[member[0]] += 1
         self._of.setdefault(member, set()).add(group_name)
         view = View(group_name, view_id, (*before, name), before, Cause.JOIN, (name,))
         return [Change(view, dict(group.members), None)]
@@ -119,8 +121,7 @@ class Membership:
             if group is None or member not in group.members:
                 continue
             name = group.members.pop(member)
-            group.sites[member[0]] -= 1
-            group.sites = +group.sites
+            group.count(site=member[0], members=-1)
             self._of[member].discard(group_name)
             after = tuple(group.members.values())
             view = View(group_name, view_id, after, after, cause, (name,))

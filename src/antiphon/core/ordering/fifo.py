@@ -7,7 +7,7 @@ decide: once everything up to it has come or was skipped, only undelivered ones 
 """
 
 import bisect
-import heapq
+from collections import deque
 from collections.abc import Callable
 
 from antiphon.core.ordering.entry import Entry
@@ -16,13 +16,12 @@ from antiphon.core.ordering.entry import Entry
 class Chain:
     """One session's bundles, as one receiving daemon sees them."""
 
-    __slots__ = ("_early", "_received", "_undelivered", "_waiting", "done")
+    __slots__ = ("_early", "_undelivered", "_waiting", "done")
 
     def __init__(self) -> None:
         self.done = 0
         """Everything of this session up to this number is delivered or was not for this site."""
-        self._undelivered: set[int] = set()
-        self._received: list[int] = []  # heap: the undelivered, and delivered ones not yet on its top
+        self._undelivered: deque[int] = deque()  # in order
         self._early: dict[int, int] = {}  # previous -> number, delivered before `previous` was done
         self._waiting: list[Entry] = []
 
@@ -32,16 +31,17 @@ class Chain:
         return bool(self._waiting or self._early)
 
     def received(self, number: int) -> None:
-        self._undelivered.add(number)
-        heapq.heappush(self._received, number)
+        undelivered = self._undelivered
+        if undelivered and number < undelivered[-1]:
+            bisect.insort(undelivered, number)
+        else:
+            undelivered.append(number)
 
     def is_ready(self, previous: int, contiguous: int) -> bool:
         """Whether everything up to `previous` is done, given that the source's bundles up to `contiguous`
         have all come or were skipped."""
-        received, undelivered = self._received, self._undelivered
-        while received and received[0] not in undelivered:
-            heapq.heappop(received)
-        if received and received[0] <= previous:
+        undelivered = self._undelivered
+        if undelivered and undelivered[0] <= previous:
             return False
         return self.done >= previous or contiguous >= previous
 
@@ -51,7 +51,11 @@ class Chain:
 
     def delivered(self, entry: Entry, contiguous: int) -> None:
         header = entry.header
-        self._undelivered.discard(header.number)
+        undelivered = self._undelivered
+        if undelivered[0] == header.number:
+            undelivered.popleft()
+        else:
+            undelivered.remove(header.number)
         if self.is_ready(header.previous, contiguous):
             if header.number > self.done:
                 self.done = header.number

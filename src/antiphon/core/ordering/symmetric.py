@@ -165,7 +165,12 @@ class SymmetricOrder:
 
     def _keep(self, entry: Entry) -> None:
         lts = entry.header.lts
-        self._saw(lts)
+        self.moved = True
+        lines = self.lines
+        if lts > lines.clock:
+            lines.clock = lts
+        if lts > self.highest_lts:
+            self.highest_lts = lts
         if self.observer is not None:
             self.observer(entry.header)
         size = len(entry.bundle)
