@@ -177,9 +177,7 @@ class Node:
         try:
             if fragment.offset == 0:
                 lts, aru = bundles.peek_lines(fragment.body)
-                self.forwarder.complete(
-                    fragment.source, fragment.number, fragment.destinations, lts, aru, now_us
-                )
+                self.forwarder.head(fragment.source, fragment.number, fragment.destinations, lts, aru, now_us)
                 if not mine:
                     self.order.skip(Skip(fragment.source, fragment.number, fragment.number, lts, aru))
             if mine:

@@ -68,6 +68,12 @@ class Packer:
             self._updates[update.source] = update
 
     def add_skip(self, skip: Skip) -> None:
+        """A range that continues the one before becomes one with it."""
+        if self._skips:
+            before = self._skips[-1]
+            if before.source == skip.source and before.last + 1 == skip.first:
+                self._skips[-1] = Skip(skip.source, before.first, skip.last, skip.lts, skip.aru)
+                return
         self._skips.append(skip)
 
     def drop_newest(self) -> int:

@@ -46,14 +46,14 @@ class Forwarder:
     def fragment(self, fragment: Fragment) -> None:
         """Bytes of a bundle pass through, whatever else of it is still missing.
 
-        Where a branch has no receiver nothing is said here: `complete` does, when the bundle's lts is known.
+        Where a branch has no receiver nothing is said here: `head` does, which knows the bundle's lts.
         """
         for branch in self._branches[fragment.source]:
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
 
-    def complete(self, source: int, number: int, destinations: int, lts: int, aru: int, now_us: int) -> None:
-        """A bundle that passed through is complete here: tell the branches that were left out."""
+    def head(self, source: int, number: int, destinations: int, lts: int, aru: int, now_us: int) -> None:
+        """The start of a bundle passes through: the branches without receivers skip the bundle."""
         for branch in self._branches[source]:
             if not branch.below & destinations:
                 self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us)
