@@ -109,7 +109,8 @@ class Teller:
     def do_lines(self) -> Iterator[str]:
         for node in self.cluster.nodes:
             lines = node.order.lines
-            yield f"{node.name}  clock {lts(lines.clock)}, agreed {lts(lines.agreed)}, stable {lts(lines.stable)}"
+            clock, agreed, stable = map(lts, (lines.clock, lines.agreed, lines.stable))
+            yield f"{node.name}  clock {clock}, agreed line {agreed}, stable line {stable}"
 
 
 def lts(value: int) -> str:
@@ -136,7 +137,8 @@ def described(data: bytes) -> Iterator[str]:
                     f"lts {lts(item.lts)}, aru {lts(item.aru)}{hold}"
                 )
             case Skip():
-                yield f"[{number}] skip {item.first} to {item.last} of site {item.source}, lts {lts(item.lts)}"
+                numbers = f"{item.first} to {item.last}"
+                yield f"[{number}] skip {numbers} of site {item.source}, lts {lts(item.lts)}"
 
 
 def fragment(item: Fragment) -> str:
@@ -146,16 +148,19 @@ def fragment(item: Fragment) -> str:
     if header.flags & bundle.Flag.LATE:
         kind = "late copy from"
     sites = ",".join(str(site) for site in range(SITES_MAX) if item.destinations >> site & 1)
-    return f"{item.source}.{item.number} {kind} {sender} {groups} for sites {sites}, lts {lts(header.lts)}"
+    what = f"{item.source}.{item.number} {kind} {sender} to {' and '.join(groups)}"
+    return f"{what} for sites {sites}, lts {lts(header.lts)}"
 
 
 def told(event: Message | View | frames.FromDaemon) -> str:
     match event:
         case Message():
-            return f"{event.service.name.lower()} from {event.sender} to {list(event.groups)}: {event.payload.decode()}"
+            service, groups = event.service.name.lower(), " and ".join(event.groups)
+            return f"{service} from {event.sender} to {groups}: {event.payload.decode()}"
         case View():
             members, came_along = " ".join(event.members), " ".join(event.transitional) or "nobody"
-            return f"view of {event.group}: {members} ({event.cause.value} of {event.changed[0]}; with {came_along})"
+            why = f"{event.cause.value} of {event.changed[0]}"
+            return f"view of {event.group}: {members} ({why}; came along: {came_along})"
         case frames.LeftFrame(left=Left(group=group)):
             return f"left {group}"
         case _:
@@ -168,17 +173,20 @@ def play(text: str) -> str:
     result: list[str] = []
     skipping = False
     for line in text.splitlines():
-        if line.startswith("#") or not line.strip():
-            skipping = False
-            result.append(line)
-        elif line == "----":
+        if line == "----":
             skipping = True
+        elif not line:
+            skipping = False  # an empty line ends what happened
+            if result and result[-1]:
+                result.append("")
+        elif line.startswith("#"):
+            result.append(line)
         elif not skipping:
             result.append(line)
             happened = list(teller.tell(line))
             if happened:
-                result += ["----", *happened]
-    return "\n".join(result) + "\n"
+                result += ["----", *happened, ""]
+    return "\n".join(result).rstrip("\n") + "\n"
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
