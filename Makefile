@@ -7,16 +7,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SECONDS ?= 60
 WORKERS ?= 2
+PROGRAMS := src tests bench examples
 
 .PHONY: help setup demo test test-long lint bench clean
 
 help:
 	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
-	@echo "make test       the whole test suite, about ten minutes at most"
+	@echo "make test       the whole test suite, about two minutes"
 	@echo "make test-long  thousands of simulator seeds and the slow tests"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make bench      throughput and latency on this machine"
 	@echo "make setup      only create .venv and install"
+	@echo "make clean      remove .venv and every cache"
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,9 +40,9 @@ test-long: setup
 	$(BIN)/antiphon simulate --seeds 0-4999
 
 lint: setup
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/mypy
+	$(BIN)/ruff check $(PROGRAMS)
+	$(BIN)/ruff format --check $(PROGRAMS)
+	$(BIN)/mypy src/antiphon examples
 	$(BIN)/lint-imports
 
 bench: setup

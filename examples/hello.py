@@ -15,12 +15,11 @@ async def main() -> None:
     ):
         await alice.join("chat")
         await bob.join("chat")
+        await bob.send("chat", b"hello from bob")
         async for event in alice:
             match event:
                 case antiphon.View():
                     print("view:", ", ".join(event.members), f"({event.cause.value} of {event.changed[0]})")
-                    if bob.name in event.members and alice.name in event.members:
-                        await bob.send("chat", b"hello from bob")
                 case antiphon.Message():
                     print("message:", event.payload.decode(), f"(sent by {event.sender})")
                     break

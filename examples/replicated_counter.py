@@ -38,12 +38,6 @@ class Replica:
             if chance.random() < 0.1:
                 await asyncio.sleep(0.001)  # let the others in between
 
-    async def wait_for_members(self) -> None:
-        while True:
-            event = await self.session.receive()
-            if isinstance(event, antiphon.View) and len(event.members) == REPLICAS:
-                return
-
     async def follow(self) -> None:
         async for event in self.session:
             if isinstance(event, antiphon.Message):
@@ -57,9 +51,7 @@ async def main() -> None:
     others = [await antiphon.connect(first.address, name=f"replica{i}") for i in range(1, REPLICAS)]
     replicas = [Replica(session) for session in (first, *others)]
     for replica in replicas:
-        await replica.session.join(GROUP)
-    # Start together: a member gets what is sent after its join.
-    await asyncio.gather(*(replica.wait_for_members() for replica in replicas))
+        await replica.session.join(GROUP)  # returns when it is a member: no replica misses an operation
     await asyncio.gather(
         *(replica.issue(random.Random(seed)) for seed, replica in enumerate(replicas)),
         *(replica.follow() for replica in replicas),

@@ -1,5 +1,5 @@
 """`python -m antiphon` is the command `antiphon`."""
 
-from antiphon.cli.main import run
+from antiphon.cli.entry import run
 
 run()

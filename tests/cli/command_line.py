@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 Finished = subprocess.CompletedProcess[str]
 Run = Callable[..., Finished]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 COMMAND = [sys.executable, "-m", "antiphon"]
 TIMEOUT_S = 60

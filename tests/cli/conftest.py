@@ -2,12 +2,14 @@
 
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, TIMEOUT_S, Finished, Run, environment
+from command_line import COMMAND, TIMEOUT_S, Finished, Run, Start, environment
 
+from antiphon.client import ask_status
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 
@@ -35,5 +37,46 @@ def addresses() -> Iterator[list[str]]:
     """Where the clients of a running cluster of two sites connect."""
     with tempfile.TemporaryDirectory(prefix="antiphon-test-") as folder:
         config = local_config(2, Path(folder))
+        places = [daemon.clients[0] for _, daemon in config.daemons()]
         with Daemon(config, "d1"), Daemon(config, "d2"):
-            yield [daemon.clients[0] for _, daemon in config.daemons()]
+            deadline_s = time.monotonic() + TIMEOUT_S
+            while any(link["state"] != "open" for place in places for link in ask_status(place)["links"]):
+                assert time.monotonic() < deadline_s
+                time.sleep(0.01)
+            yield places
+
+
+@pytest.fixture
+def lonely() -> Iterator[str]:
+    """Where the clients of the only running daemon of a cluster of two sites connect."""
+    with tempfile.TemporaryDirectory(prefix="antiphon-test-") as folder:
+        config = local_config(2, Path(folder))
+        with Daemon(config, "d1") as daemon:
+            yield daemon.places[0]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts `antiphon` in the background; whatever still runs at the end is killed."""
+    running: list[subprocess.Popen[str]] = []
+
+    def run(*words: str, stderr: int = subprocess.PIPE) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [*COMMAND, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=tmp_path,
+            env=environment(),
+        )
+        running.append(process)
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

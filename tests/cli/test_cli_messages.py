@@ -1,42 +1,17 @@
 """`send`, `listen`, `chat` and `status` on a real cluster of two sites."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from command_line import COMMAND, TIMEOUT_S, Run, environment
+from command_line import TIMEOUT_S, Run, Start, is_one_line
 
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts `antiphon` in the background; whatever still runs at the end is killed."""
-    running: list[subprocess.Popen[str]] = []
-
-    def run(*words: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env=environment(),
-        )
-        running.append(process)
-        return process
-
-    yield run
-    for process in running:
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
+from antiphon.cli._load.cluster import daemons
+from antiphon.cli.status import SILENCE_MAX_US, _links_down
+from antiphon.client import ask_status
 
 
 def first_line(process: "subprocess.Popen[str]") -> str:
@@ -111,10 +86,76 @@ def test_two_people_chat(antiphon: Run, start: Start, addresses: list[str]) -> N
     assert ann.returncode == 0
 
 
-def test_status_for_people_and_for_programs(antiphon: Run, addresses: list[str]) -> None:
+def test_a_killed_daemon_is_one_line_for_everybody(start: Start) -> None:
+    with daemons(2) as (here, there):
+        listener = start("listen", "tea", "flood", "--address", there)
+        assert "tea view" in first_line(listener)
+        assert "flood view" in first_line(listener)
+        words = ("--rate", "200", "--seconds", "1000", "--address", here, "--member-address", there)
+        flooder = start("flood", *words)
+        chatter = start("chat", "tea", "--address", there)
+        sender = start("send", "tea", "--name", "sam", "--address", there)
+        assert sender.stdin is not None
+        print("hello", file=sender.stdin, flush=True)
+        assert "You are" in first_line(chatter)
+        waits_for = {"#sam#", "flood #"}
+        while waits_for:
+            line = first_line(listener)
+            waits_for = {word for word in waits_for if word not in line}
+        os.kill(ask_status(there)["runtime"]["pid"], signal.SIGKILL)
+        for process in (listener, flooder, chatter, sender):
+            _, err = process.communicate("more\n" if process is sender else None, timeout=TIMEOUT_S)
+            assert process.returncode == 1
+            assert is_one_line(err), err
+            assert "disconnected" in err
+
+
+def test_a_person_is_told_what_a_join_waits_for(start: Start, lonely: str) -> None:
+    terminal, stderr = pty.openpty()
+    try:
+        start("listen", "tea", "--address", lonely, stderr=stderr)
+        assert "still joining tea" in os.read(terminal, 1000).decode()
+    finally:
+        os.close(stderr)
+        os.close(terminal)
+
+
+def test_chat_can_be_left_when_a_site_is_gone(start: Start) -> None:
+    with daemons(2) as (here, there):
+        chatter = start("chat", "tea", "--address", here)
+        assert "You are" in first_line(chatter)
+        os.kill(ask_status(there)["runtime"]["pid"], signal.SIGKILL)
+        out, err = chatter.communicate("/quit\n", timeout=TIMEOUT_S)
+    assert (chatter.returncode, err) == (0, "")
+    assert "! some site does not answer" in out
+
+
+def test_status_of_a_whole_cluster(antiphon: Run, start: Start, addresses: list[str]) -> None:
+    listener = start("listen", "tea", "--name", "lily", "--address", addresses[0])
+    first_line(listener)
     people = antiphon("status", "--address", addresses[0])
     assert (people.returncode, people.stderr) == (0, "")
-    assert "d1" in people.stdout and "site2" in people.stdout
+    for words in ("daemon d1 at site site1", "whole: 1 of 1 link open", "ordering: ", "#lily#d1"):
+        assert words in people.stdout
     programs = antiphon("status", "--address", addresses[0], "--json")
     assert programs.returncode == 0
-    assert json.loads(programs.stdout)["runtime"]["pid"] > 0
+    answer = json.loads(programs.stdout)
+    assert answer["runtime"]["pid"] > 0
+    assert answer["links"][0]["silent_us"] < SILENCE_MAX_US
+    assert answer["slow_sessions"] == []
+
+
+def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> None:
+    people = antiphon("status", "--address", lonely)
+    assert (people.returncode, people.stderr) == (1, "")
+    assert "NOT WHOLE: 0 of 1 link open\n  link to site2 is closed: no answer yet" in people.stdout
+    programs = antiphon("status", "--address", lonely, "--json")
+    assert programs.returncode == 1
+    assert json.loads(programs.stdout)["links"][0]["state"] == "closed"
+
+
+def test_a_link_that_says_nothing_is_down() -> None:
+    link = {"to": "oslo", "state": "open", "reason": "answered", "silent_us": SILENCE_MAX_US}
+    assert list(_links_down({"links": [link]})) == []
+    link["silent_us"] = 7_900_000
+    assert list(_links_down({"links": [link]})) == ["link to oslo is silent: nothing came for 7 s"]

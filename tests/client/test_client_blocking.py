@@ -264,3 +264,76 @@ def test_join_takes_effect_while_another_thread_receives(address):
         session.join("h")
         reader.join(30)
         assert len(events) == 2
+
+
+def test_a_slow_iterator_holds_nobody_up(address):
+    with connect(address, name="slow") as slow, connect(address) as listener:
+        listener.join("chat")
+        more = threading.Event()
+
+        def payloads() -> Iterator[bytes]:
+            yield b"first"
+            assert more.wait(60)
+            yield b"last"
+
+        with ThreadPoolExecutor() as pool:
+            sending = pool.submit(slow.send_many, "chat", payloads())
+            assert messages(listener, 1)[0].payload == b"first"
+            slow.send("chat", b"between")
+            assert messages(listener, 1)[0].payload == b"between"
+            more.set()
+            sending.result()
+        assert messages(listener, 1)[0].payload == b"last"
+
+
+def test_a_receive_gives_up_in_time_though_another_thread_receives(address):
+    with connect(address) as session, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(session.receive, 60)
+        while not session._receiving.locked():
+            time.sleep(0.001)
+        with pytest.raises(TimeoutError, match=r"no event within 0.01 s"):
+            session.receive(timeout_s=0.01)
+        with pytest.raises(TimeoutError):
+            session.receive_many(timeout_s=0.01)
+        session.send(session.name, b"here you are")
+        assert waiting.result().payload == b"here you are"
+
+
+@pytest.mark.parametrize("service", [Service.UNRELIABLE, Service.AGREED])
+def test_unreliable_messages_have_no_fate_but_are_counted_along(address, service):
+    with connect(address) as session:
+        session.join("chat")
+        for _ in range(5):
+            session.send("chat", b"lost for all I care", Service.UNRELIABLE)
+        session.send("chat", b"came back", service)
+        assert len(messages(session, 6)) == 6
+        session.send("elsewhere", b"unknown")
+        session.send("elsewhere", b"unknown")
+        assert session._outgoing.unaccepted(session._incoming.accepted_sequence) == 2
+
+
+def test_many_threads_join_while_another_closes(address):
+    """Whatever the moment, a join that cannot be ends with Disconnected and nothing else."""
+    for _ in range(20):
+        session = connect(address)
+        with ThreadPoolExecutor() as pool:
+            joining = [pool.submit(session.join, f"g{number}") for number in range(4)]
+            session.close()
+        for one in joining:
+            assert isinstance(one.exception(), errors.Disconnected | None)
+
+
+def test_a_full_unix_queue_is_waited_for(tmp_path):
+    place = str(tmp_path / "busy.sock")
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(place)
+        listener.listen(0)
+        first.connect(place)
+        with pytest.raises(errors.ConnectError, match=r"no answer from unix:.* within 0.05 s"):
+            connect(f"unix:{place}", timeout_s=0.05)
+        with ThreadPoolExecutor() as pool:
+            connecting = pool.submit(connect, f"unix:{place}")
+            with listener.accept()[0], listener.accept()[0] as second:
+                second.sendall(frames.encode_control(frames.Refuse("full", "just looking")))
+                with pytest.raises(errors.Refused, match="just looking"):
+                    connecting.result()

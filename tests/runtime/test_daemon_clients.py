@@ -2,20 +2,25 @@
 
 import contextlib
 import errno
+import logging
 import socket
 import struct
 from pathlib import Path
 
+import msgspec
 import pytest
 from local_cluster import Cluster
 from raw_client import RawClient, status, wait_until
 
 from antiphon import limits
 from antiphon.config import Settings
+from antiphon.core.node import Node
 from antiphon.errors import Refused
 from antiphon.runtime import clients
+from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.local import local_config
+from antiphon.runtime.status import encode as encode_status
 from antiphon.types import Cause
 from antiphon.wire import frames
 
@@ -180,6 +185,7 @@ def test_unfinished_greetings_make_room_for_new_ones(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "GREETINGS_MAX", 3)
+    monkeypatch.setattr(clients, "GREETING_GRACE_US", 50_000)
     (daemon,) = cluster.start()
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(RawClient(daemon.places[0])) for _ in range(4)]
@@ -251,3 +257,69 @@ def test_a_stopping_daemon_says_goodbye_and_leaves_no_socket(cluster: Cluster) -
         assert bob.hear(frames.Goodbye).code == "stopping"
     assert not path.exists()
     daemon.stop()
+
+
+def test_last_words_come_through_however_many_leave_at_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the other site is not there nobody can leave; when it comes all of them leave in one turn."""
+    monkeypatch.setattr(clients, "FAREWELLS_MAX", 3)
+    config = local_config(2, cluster.directory, settings=Settings(unstable_bytes=65_536))
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(Daemon(config, "d1"))
+        crowd = [stack.enter_context(RawClient(first.places[0], f"c{number}")) for number in range(20)]
+        for _ in range(3):
+            crowd[0].send("#nobody#d2", bytes(50_000))
+        wait_until(lambda: not status(first.places[0])["accepting"])
+        for client in crowd:
+            client.say(frames.Disconnect())
+        wait_until(lambda: status(first.places[0])["buffers"]["session_input"]["bytes"] > 20 * 50)
+        stack.enter_context(Daemon(config, "d2"))
+        for client in crowd:
+            assert client.hear(frames.Goodbye).code == "bye"
+
+
+def test_a_mistake_of_the_daemon_costs_one_client_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    submit = Node.submit
+
+    def mistaken(node: Node, session: int, bundle: bytearray, now_us: int) -> None:
+        if b"poison" in bundle:
+            raise ZeroDivisionError
+        submit(node, session, bundle, now_us)
+
+    monkeypatch.setattr(Node, "submit", mistaken)
+    with (
+        Daemon(local_config(1, tmp_path), "d1") as daemon,
+        RawClient(daemon.places[0], "ada") as ada,
+        RawClient(daemon.places[0], "bob") as bob,
+    ):
+        ada.join("chat")
+        bob.join("chat")
+        bob.send("chat", b"poison")
+        assert bob.hear(frames.Goodbye).code == "internal"
+        while (view := ada.hear(frames.ViewFrame).view).cause is not Cause.DISCONNECT:
+            pass
+        assert view.changed == ("#bob#d1",)
+        ada.send("chat", b"alive")
+        assert ada.messages(1)[0].payload == b"alive"
+        assert status(daemon.places[0])["runtime"]["clients"]["mistakes"] == 1
+    (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert told.exc_info is not None and told.exc_info[0] is ZeroDivisionError
+
+
+def test_a_status_that_is_too_long_is_cut_and_says_so() -> None:
+    told = {
+        "sessions": [{"name": f"#s{number}#d1"} for number in range(100)],
+        "groups": {f"g{group}": [f"#s{number}#d1" for number in range(group)] for group in range(50)},
+        "counters": {"kept": 1},
+    }
+    assert "left_out" not in msgspec.json.decode(encode_status(told))
+    short = msgspec.json.decode(encode_status(told, 4_000))
+    assert len(encode_status(told, 4_000)) <= 4_000
+    left_out = short["left_out"]
+    assert len(short["sessions"]) + left_out["sessions"] == 100
+    assert len(short["groups"]) + left_out["groups"] == 50
+    assert sum(map(len, short["groups"].values())) + left_out["members"] == sum(range(len(short["groups"])))
+    assert short["counters"] == {"kept": 1}

@@ -4,6 +4,7 @@ import pytest
 from local_cluster import Cluster, needs_offload
 from raw_client import RawClient, status
 
+from antiphon import limits
 from antiphon.runtime.local import local_config
 from antiphon.runtime.udp import PLAIN, Offload
 from antiphon.service import Service
@@ -47,3 +48,16 @@ def test_loss_and_jitter_on_the_way_are_repaired(cluster: Cluster) -> None:
     first, *_ = cluster.start(config)
     exchange(cluster, 30, 10_000, [Service.AGREED, Service.RELIABLE])
     assert status(first.places[0])["runtime"]["emulated_losses"] > 0
+
+
+def test_the_largest_messages_cross_between_sites_both_ways(cluster: Cluster) -> None:
+    first, second = cluster.start(local_config(2, cluster.directory))
+    with RawClient(first.places[0], "ada") as ada, RawClient(second.places[0], "bob") as bob:
+        ada.join("chat")
+        bob.join("chat")
+        payload = bytes(range(256)) * (limits.MESSAGE_MAX_BYTES // 256)
+        ada.send("chat", payload)
+        bob.send("chat", payload[::-1])
+        heard = [client.messages(2) for client in (ada, bob)]
+        assert heard[0] == heard[1]
+        assert {message.payload for message in heard[0]} == {payload, payload[::-1]}

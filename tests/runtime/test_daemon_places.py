@@ -8,10 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from local_cluster import Cluster
-from raw_client import RawClient, wait_until
+from raw_client import RawClient, status, wait_until
 
+from antiphon.blocking import connect
 from antiphon.config import Config, DaemonConfig, SiteConfig, build
 from antiphon.errors import ConfigError, ConnectError
+from antiphon.runtime import udp
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 
@@ -156,3 +158,85 @@ def test_local_configurations(tmp_path: Path) -> None:
     ]
     assert all(link.emulate is not None and link.emulate.delay_ms == 30 for link in chain.links)
     assert isinstance(chain.sites[0].daemon[0], DaemonConfig)
+
+
+def free_port(family: int, host: str) -> int:
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def pair(directory: Path, hosts: tuple[str, str], family: int, host: str) -> Config:
+    """Two sites whose daemons are told of by these hosts, with several listeners each."""
+    sites = []
+    for number, written in enumerate(hosts, 1):
+        places = (
+            f"unix:{directory}/d{number}.sock",
+            "tcp:127.0.0.1:0",
+            "tcp:localhost:0",
+            f"tcp:{hosts[0]}:0",
+        )
+        address = f"{written}:{free_port(family, host)}"
+        daemon = DaemonConfig(name=f"d{number}", address=address, clients=places)
+        sites.append(SiteConfig(name=f"site{number}", daemon=(daemon,)))
+    return build(tuple(sites))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "family", "host"),
+    [
+        (("[::1]", "[::1]"), socket.AF_INET6, "::1"),
+        (("localhost", "127.0.0.1"), socket.AF_INET, "127.0.0.1"),
+        (("127.0.0.1", "localhost"), socket.AF_INET, "127.0.0.1"),
+    ],
+    ids=["IPv6", "names and numbers", "numbers and names"],
+)
+def test_hosts_may_be_written_in_any_way(
+    cluster: Cluster, hosts: tuple[str, str], family: int, host: str
+) -> None:
+    try:
+        config = pair(cluster.directory, hosts, family, host)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    first, second = cluster.start(config)
+    assert len(first.places) == 4
+    with RawClient(second.places[0], "bob") as bob:
+        bob.join("chat")
+        for place in first.places:
+            with connect(place, name="ada") as ada:
+                assert ada.address == place
+                ada.send("chat", place.encode())
+            assert bob.messages(1)[0].payload == place.encode()
+            wait_until(lambda: not status(first.places[0])["sessions"])
+
+
+def test_a_host_of_two_families_speaks_the_one_of_its_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {
+        "both": [(socket.AF_INET6, ("::1", 1, 0, 0)), (socket.AF_INET, ("127.0.0.1", 1))],
+        "old": [(socket.AF_INET, ("127.0.0.1", 2))],
+    }
+
+    def look_up(host: str, port: int, family: int, kind: int) -> list[tuple[object, ...]]:
+        found = [(one, kind, 0, "", place) for one, place in known[host] if family in (one, socket.AF_UNSPEC)]
+        if not found:
+            raise socket.gaierror(socket.EAI_ADDRFAMILY, "no address of this family")
+        return found
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert udp._resolve_all(("both", 1), {2: ("old", 2)}) == (
+        socket.AF_INET, ("127.0.0.1", 1), {2: ("127.0.0.1", 2)}
+    )  # fmt: skip
+    assert udp._resolve_all(("both", 1), {2: ("both", 1)})[0] == socket.AF_INET6
+    with pytest.raises(ConfigError, match="no address of this family"):
+        known["new"] = known["both"][:1]
+        udp._resolve_all(("new", 1), {2: ("old", 2)})
+
+
+def test_a_unix_socket_is_its_owners_unless_the_umask_says_otherwise(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with Daemon(local_config(1, tmp_path), "d1"):
+            assert (tmp_path / "d1.sock").stat().st_mode & 0o022 == 0
+    finally:
+        os.umask(before)

@@ -10,9 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "antiphon"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 PROGRAMS = [
     *SOURCES,
-    *(path for folder in ("tests", "bench", "examples") for path in sorted((ROOT / folder).rglob("*.py"))),
+    *EXAMPLES,
+    *(path for folder in ("tests", "bench") for path in sorted((ROOT / folder).rglob("*.py"))),
 ]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = [
@@ -103,6 +105,7 @@ def words_of(name: str) -> list[str]:
 
 def test_there_is_something_to_look_at() -> None:
     assert len(SOURCES) > 20
+    assert len(EXAMPLES) >= 3
     assert len(PAGES) > 3
 
 
@@ -113,7 +116,7 @@ def test_a_file_is_one_idea() -> None:
 
 def test_everything_public_says_what_it_is() -> None:
     silent = []
-    for path in SOURCES:
+    for path in [*SOURCES, *EXAMPLES]:
         tree = ast.parse(path.read_text())
         if not ast.get_docstring(tree):
             silent.append(name_of(path))
@@ -121,6 +124,7 @@ def test_everything_public_says_what_it_is() -> None:
             if (
                 isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
                 and not node.name.startswith("_")
+                and not (path in EXAMPLES and node.name == "main")  # the file says what it does
                 and not ast.get_docstring(node)
             ):
                 silent.append(f"{name_of(path)}:{node.lineno}: {node.name}")

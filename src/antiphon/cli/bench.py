@@ -13,6 +13,7 @@ from antiphon.cli._load.run import run
 from antiphon.cli.options import Json
 from antiphon.cli.screen import console, progress
 from antiphon.errors import UsageError
+from antiphon.limits import MESSAGE_MAX_BYTES
 from antiphon.service import Service
 
 CASES = {"local": (1, True), "hop": (2, True), "hop-unbundled": (2, False)}
@@ -32,7 +33,10 @@ def throughput(
         typer.Option("--case", help="Only this case: local, hop or hop-unbundled; may repeat."),
     ] = None,
     size: Annotated[
-        list[int] | None, typer.Option("--size", min=1, help="Only messages of this many bytes; may repeat.")
+        list[int] | None,
+        typer.Option(
+            "--size", min=1, max=MESSAGE_MAX_BYTES, help="Only messages of this many bytes; may repeat."
+        ),
     ] = None,
 ) -> None:
     """Agreed messages from one client to another as fast as they go, per case and size.
@@ -72,7 +76,9 @@ def throughput(
 def latency(
     json: Json = False,
     seconds: Seconds = 2.0,
-    size: Annotated[int, typer.Option("--size", min=1, help="Bytes of each message.")] = 100,
+    size: Annotated[
+        int, typer.Option("--size", min=1, max=MESSAGE_MAX_BYTES, help="Bytes of each message.")
+    ] = 100,
 ) -> None:
     """One-way latency through two daemons per service, at 1,000 messages/s and at half of the maximum.
 

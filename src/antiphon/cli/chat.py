@@ -9,10 +9,13 @@ import typer
 
 import antiphon
 from antiphon.cli.options import Address, Name, ServiceWord
+from antiphon.cli.screen import joining
 from antiphon.errors import UsageError
 from antiphon.service import Service
 from antiphon.types import Left, Message, View
 
+LEAVE_TIMEOUT_S = 5.0
+"""A leave takes the agreement of every site; nobody who wants to go waits longer for one that is away."""
 HELP = """\
   a line        goes to the group
   /to NAME ...  goes to one session only: use its private name, such as #bob#oslo1
@@ -39,16 +42,20 @@ def chat(
 async def _converse(group: str, name: str, service: Service, address: str | None) -> None:
     lines = _lines_of_stdin()
     async with antiphon.connect(address, name=name) as session:
-        await session.join(group)
+        with joining(group):
+            await session.join(group)
         print(f"You are {session.name} in {group}. /help tells what you can type.", flush=True)
         room = _Room(session, group, service)
         listening = asyncio.create_task(room.listen())
-        typing = asyncio.create_task(room.speak(lines))
-        done, waiting = await asyncio.wait((listening, typing), return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-        for task in done:
-            task.result()
+        speaking = asyncio.create_task(room.speak(lines))
+        try:
+            await asyncio.wait((listening, speaking), return_when=asyncio.FIRST_COMPLETED)
+            if listening.done() or speaking.result():
+                await listening  # what was said before the leave is seen before the end
+        finally:
+            for task in (listening, speaking):
+                task.cancel()
+            await asyncio.gather(listening, speaking, return_exceptions=True)
 
 
 def _lines_of_stdin() -> "asyncio.Queue[str | None]":
@@ -92,15 +99,20 @@ class _Room:
                 case Left():
                     return
 
-    async def speak(self, lines: "asyncio.Queue[str | None]") -> None:
-        """Carry out each typed line; on the last one leave, and wait to see one's own words come back."""
+    async def speak(self, lines: "asyncio.Queue[str | None]") -> bool:
+        """Carry out each typed line and leave on the last; whether the leave took effect."""
         while (line := await lines.get()) is not None and line.strip() != "/quit":
             try:
                 await self._obey(line)
             except UsageError as error:
                 print(f"! {error}", flush=True)
-        await self._session.leave(self._group)
-        await asyncio.Event().wait()  # ended by `listen`, which sees the leave after everything said before
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self._session.leave(self._group)
+        except TimeoutError:
+            print("! some site does not answer; `antiphon status` shows which link is not open", flush=True)
+            return False
+        return True
 
     async def _obey(self, line: str) -> None:
         word, _, rest = line.partition(" ")

@@ -1,6 +1,7 @@
 """The verb `demo`: a whole wide-area cluster in one process, narrated."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -39,8 +40,11 @@ async def _play(seconds: float | None, sites: int) -> None:
     page = Page(console())
     with running(cities) as config:
         story = Story(cities, config, page, pace)
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await story.tell()
-        except TimeoutError:
-            page.say("The time is up; everybody disconnects and the daemons stop.")
+        page.say(
+            "The time is up: everybody disconnects and the daemons stop."
+            if story.is_told
+            else "The time is up before the end of the story; `antiphon demo --seconds 60` has enough."
+        )

@@ -9,6 +9,7 @@ import typer
 
 import antiphon.blocking
 from antiphon.cli.options import Address, Json, Name
+from antiphon.cli.screen import joining
 from antiphon.types import Left, Message, View
 
 
@@ -31,7 +32,8 @@ def listen(
     left = count
     with antiphon.blocking.connect(address, name=name) as session:
         for group in groups:
-            session.join(group)
+            with joining(group):
+                session.join(group)
         for event in session:
             print(show(event))
             # A reader at the other end of a pipe wants each event as it comes.

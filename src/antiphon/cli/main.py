@@ -9,18 +9,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from functools import wraps
 from importlib.metadata import version
 from types import FrameType
-from typing import Annotated, NoReturn, ParamSpec, TypeVar
+from typing import Annotated, NoReturn
 
 import typer
 
 from antiphon.cli import bench, chat, config, daemon, demo, flood, listen, send, simulate, status
 from antiphon.errors import AntiphonError, ConfigError, UsageError
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
@@ -29,7 +25,7 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 
 app = typer.Typer(
     name="antiphon",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -42,21 +38,11 @@ _ParserError: type[Exception] = next(
 """What the option parser raises for words that it cannot use."""
 
 
-def _pipe_safe(verb: Callable[P, R]) -> Callable[P, R]:
-    """`verb`, ending quietly when the reader of its output has gone (`antiphon listen chat | head -1`)."""
-
-    @wraps(verb)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            result = verb(*args, **kwargs)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The interpreter flushes stdout once more at its end; let that go nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        return result
-
-    return guarded
+def _needs_verb(context: typer.Context) -> None:
+    """Without a verb there is nothing to do: show which there are. That is wrong use."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(EXIT_USAGE)
 
 
 def _version(wanted: bool) -> None:
@@ -67,6 +53,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, too.")] = False,
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
@@ -78,6 +65,7 @@ def options(
     Example: see the whole of it in a minute
       antiphon demo --seconds 60
     """
+    _needs_verb(context)
 
 
 _VERBS: dict[str, Callable[..., None]] = {
@@ -98,12 +86,12 @@ _VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
 
 def _register() -> None:
     for word, verb in _VERBS.items():
-        app.command(word)(_pipe_safe(verb))
+        app.command(word)(verb)
     for word, (about, verbs) in _VERB_GROUPS.items():
-        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
+        group = typer.Typer(invoke_without_command=True, callback=_needs_verb, rich_markup_mode=None)
         for second_word, verb in verbs.items():
-            group.command(second_word)(_pipe_safe(verb))
-        app.add_typer(group, name=word)
+            group.command(second_word)(verb)
+        app.add_typer(group, name=word, help=about)
 
 
 _register()
@@ -116,6 +104,13 @@ def _fail(text: str, code: int, debug: bool) -> int:
     return code
 
 
+def _reader_gone() -> int:
+    """The reader of our output has gone (`antiphon listen chat | head -1`): a quiet end, and no error."""
+    # The interpreter flushes stdout once more at its end; let that go nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
 def exit_code(words: list[str]) -> int:
     """Carry out the command made of `words` and return its exit code."""
     # Taken out here, so that it works on either side of the verb and for errors of the parser itself.
@@ -123,14 +118,22 @@ def exit_code(words: list[str]) -> int:
     words = [word for word in words if word != "--debug"]
     try:
         code = app(args=words, prog_name="antiphon", standalone_mode=False)
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        return _reader_gone()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # the libraries that print for us end so
+            return _reader_gone()
+        raise
     except (UsageError, ConfigError) as error:
         return _fail(str(error), EXIT_USAGE, debug)
     except AntiphonError as error:
         return _fail(str(error), EXIT_FAULT, debug)
     except _ParserError as error:
         message = getattr(error, "format_message", error.__str__)()
-        return _fail(f"{message} (see antiphon --help)", EXIT_USAGE, debug)
+        command = getattr(getattr(error, "ctx", None), "command_path", "antiphon")
+        return _fail(f"{message} (see {command} --help)", EXIT_USAGE, debug)
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
     except OSError as error:
@@ -142,7 +145,7 @@ def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(EXIT_TERMINATED)
 
 
-def run() -> None:
-    """The entry point: carry out what the command line says and exit."""
+def run() -> NoReturn:
+    """Carry out what the command line says and exit."""
     signal.signal(signal.SIGTERM, _terminated)
     sys.exit(exit_code(sys.argv[1:]))

@@ -37,3 +37,11 @@ def read_file(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UsageError(f"cannot read {path}: {reason}") from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that the user named, and those above it, if they are not there; or a UsageError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None

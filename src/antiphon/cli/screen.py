@@ -1,10 +1,15 @@
 """What a person sees: text on stdout, progress on stderr, both plain where nobody is watching."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+PATIENCE_S = 2.0
+"""A person who has waited so long wants to know what for."""
 
 
 def console() -> Console:
@@ -31,3 +36,22 @@ def working(what: str, seconds: float) -> Iterator[None]:
         return
     with stderr.status(f"{what} (about {seconds:.0f} s)"):
         yield
+
+
+@contextmanager
+def joining(group: str) -> Iterator[None]:
+    """While the body joins a group: say on stderr what it waits for, if that takes long and a person watches.
+
+    A join takes the agreement of every site, so where one is away it waits without an end.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    words = f"still joining {group}: every site must agree; `antiphon status` shows which link is not open"
+    timer = Timer(PATIENCE_S, print, (words,), {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

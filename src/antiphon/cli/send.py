@@ -8,6 +8,7 @@ import typer
 import antiphon.blocking
 from antiphon.cli.options import Address, Name, ServiceWord
 from antiphon.service import Service
+from antiphon.types import check_destination
 
 
 def send(
@@ -25,6 +26,7 @@ def send(
       echo "hello, sites" | antiphon send chat --service safe
     """
     level = Service.parse(service)
+    check_destination(group)
     with antiphon.blocking.connect(address, name=name, views=False) as session:
         for line in sys.stdin.buffer:
             session.send(group, line.rstrip(b"\r\n"), service=level)

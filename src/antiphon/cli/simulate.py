@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from antiphon.cli.options import Json
+from antiphon.cli.options import Json, make_folder
 from antiphon.cli.screen import progress
 from antiphon.errors import UsageError
 from antiphon.simulator.run import Outcome, Summary, run_seeds
@@ -46,7 +46,7 @@ def simulate(
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
     if trace is not None:
-        trace.mkdir(parents=True, exist_ok=True)
+        make_folder(trace)
     sites: list[int] = []
     with progress(f"simulating {scenario}", len(wanted)) as advance:
 

@@ -1,7 +1,9 @@
 """What the two kinds of session share: identity, the groups asked for, and how a session ends."""
 
+import os
 from collections import Counter
 from collections.abc import Callable
+from weakref import WeakSet
 
 from antiphon import limits
 from antiphon.client._incoming import Incoming
@@ -14,8 +16,12 @@ from antiphon.wire import frames
 GOODBYE_CODE = "bye"
 """The daemon's word when it has carried out our Disconnect."""
 CLOSED = "closed by this program"
+FORKED = "this process was forked; the session stays with its parent"
 CLOSE_TIMEOUT_S = 10.0
 """How long `close` waits for the daemon to confirm that everything sent before it was taken."""
+
+
+_open_sessions: WeakSet["SessionBase"] = WeakSet()
 
 
 class SessionBase:
@@ -41,6 +47,7 @@ class SessionBase:
         self._end_reason: str | None = None
         self._end_told = False
         self._closed = False
+        _open_sessions.add(self)
 
     @property
     def name(self) -> str:
@@ -99,10 +106,30 @@ class SessionBase:
         self._asked[group] += 1
 
     def _ended(self, reason: str) -> None:
-        """The connection is over; the daemon's own last word counts for more than what the socket says."""
+        """The connection is over; the daemon's own last word counts for more than what the socket says.
+
+        That word cannot reach a library that has stopped reading because nobody takes its events: then this
+        is told instead, being the likely reason.
+        """
         if self._end_reason is None:
             goodbye = self._incoming.goodbye
-            self._end_reason = f"{goodbye.reason} ({goodbye.code})" if goodbye else reason
+            if goodbye is not None:
+                reason = f"{goodbye.reason} ({goodbye.code})"
+            elif self._incoming.is_full:
+                reason = f"{reason} while this program did not take its events"
+            self._end_reason = reason
+
+    def _forked(self) -> None:
+        """In a forked child: two processes cannot share a session, so this copy is over.
+
+        Only our copy of the descriptor is closed, and no event loop is touched: it may share its selector
+        with the parent's.
+        """
+        self._socket.close()
+        self._release = None
+        self._ended(FORKED)
+        self._incoming.drop()
+        self._end_told = True  # what was sent before is the parent's to worry about
 
     def _disconnected(self) -> Disconnected:
         """The error that tells the application; a fresh one each time, since it collects a traceback."""
@@ -121,3 +148,11 @@ class SessionBase:
             return None
         error = self._unconfirmed(self._end_reason or CLOSED)
         return error if error.unknown_fate else None
+
+
+def _after_fork() -> None:
+    for session in list(_open_sessions):
+        session._forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from antiphon import limits
 from antiphon.errors import BadFrame, UsageError
-from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, View
 from antiphon.wire import bundle, frames
 
@@ -134,7 +133,6 @@ class Incoming:
             isinstance(welcome, frames.Welcome)
             and envelope.session == welcome.session
             and envelope.daemon == welcome.daemon_number
-            and envelope.service is not Service.UNRELIABLE  # these are numbered apart
         ):
             self.accepted_sequence = max(self.accepted_sequence, envelope.sequence + last.index)
 

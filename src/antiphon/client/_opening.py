@@ -24,6 +24,8 @@ ADDRESS_VARIABLE = "ANTIPHON"
 PRIORITY_MAX = 9
 SEND_BUFFER_BYTES = 1024 * 1024
 """Room in the kernel for several bundles, so that a sender and its daemon need not alternate."""
+QUEUE_FULL_PAUSE_S = 0.01
+"""Between two attempts to get into a unix listener's queue."""
 
 
 class Opened(Struct, frozen=True):
@@ -49,7 +51,7 @@ def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
     try:
         return tuple(config.check_listener(one) for one in found)
     except ConfigError as error:
-        raise UsageError(f"address {error}") from None
+        raise UsageError(f"address{str(error).removeprefix('listener')}") from None
 
 
 def request(name: str, priority: int, views: bool) -> frames.Connect:
@@ -74,8 +76,12 @@ def open_session(places: Sequence[str], hello: frames.Connect, timeout_s: float)
     raise ConnectError("; ".join(failures))
 
 
-def ask_status(place: str, timeout_s: float = 10.0) -> dict[str, Any]:
-    """What the daemon at `place` says about itself; takes a connection for a moment but no session."""
+def ask_status(address: str | None = None, timeout_s: float = 10.0) -> dict[str, Any]:
+    """What a daemon says about itself; takes a connection for a moment but no session.
+
+    Without an address, the daemon that `connect` would find.
+    """
+    place = addresses(address)[0]
     incoming = Incoming()
     with _dial(place, timeout_s) as connection:
         _converse(connection, place, frames.AskStatus(), incoming, timeout_s)
@@ -109,13 +115,7 @@ def _dial(place: str, timeout_s: float) -> socket.socket:
     scheme, _, rest = place.partition(":")
     try:
         if scheme == "unix":
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(timeout_s)
-            try:
-                connection.connect(rest)
-            except BaseException:
-                connection.close()
-                raise
+            connection = _dial_unix(rest, timeout_s)
         else:
             connection = socket.create_connection(config.address(rest), timeout_s)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -127,6 +127,26 @@ def _dial(place: str, timeout_s: float) -> socket.socket:
     return connection
 
 
+def _dial_unix(path: str, timeout_s: float) -> socket.socket:
+    """A connected socket. Where TCP would wait for a daemon with a full queue of newcomers, a unix socket
+    says "try again" at once: so try again."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(timeout_s)
+            connection.connect(path)
+            return connection
+        except BlockingIOError:
+            connection.close()
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError from None
+            time.sleep(QUEUE_FULL_PAUSE_S)
+        except BaseException:
+            connection.close()
+            raise
+
+
 def _converse(
     connection: socket.socket, place: str, word: frames.FromClient, incoming: Incoming, timeout_s: float
 ) -> None:
@@ -134,7 +154,7 @@ def _converse(
     deadline = time.monotonic() + timeout_s
     try:
         connection.sendall(frames.encode_control(word))
-        while not (incoming.answer or incoming.status or incoming.goodbye):
+        while not (incoming.answer or incoming.status or incoming.goodbye or incoming.complains):
             connection.settimeout(max(deadline - time.monotonic(), 0.001))
             count = connection.recv_into(incoming.space())
             if not count:

@@ -28,8 +28,8 @@ IOVEC_MAX = 1_024
 LENGTH_BYTES = 4
 """Each message's entry in the bundle's table of lengths."""
 KEYS_MAX = 1_024
-REQUESTS_MAX = 4_096
-"""Joins and leaves told apart from messages when counting what is unaccepted; older ones count, too."""
+UNCOUNTED_MAX = 4_096
+"""Numbers told apart from those that count when asked what is unaccepted; older ones count, too."""
 
 
 class BundleKey(Struct, frozen=True):
@@ -60,8 +60,8 @@ class Outgoing:
         self._queue: deque[bytes | memoryview] = deque()
         self._sequence = 0
         """What the daemon will call our last closed message: joins and leaves are numbered with them."""
-        self._requests: deque[int] = deque(maxlen=REQUESTS_MAX)
-        """The numbers that joins and leaves took."""
+        self._uncounted: deque[tuple[int, int]] = deque(maxlen=UNCOUNTED_MAX)
+        """First and last number of what has no fate to tell: joins, leaves and unreliable messages."""
         self._payloads: list[bytes] = []
         self._open_bytes = 0
         self._begun_us = 0
@@ -75,11 +75,13 @@ class Outgoing:
 
     def unaccepted(self, accepted_sequence: int) -> int:
         """Messages after the one known to be accepted; unreliable ones promise nothing and do not count."""
-        while self._requests and self._requests[0] <= accepted_sequence:
-            self._requests.popleft()
+        # A copy, and nothing removed: any thread may ask while another sends.
+        uncounted = sum(
+            max(0, last - max(first - 1, accepted_sequence)) for first, last in [*self._uncounted]
+        )
         is_open = self._key is not None and self._key.service is not Service.UNRELIABLE
         open_count = self.open_count if is_open else 0
-        return self._sequence + open_count - accepted_sequence - len(self._requests)
+        return self._sequence + open_count - accepted_sequence - uncounted
 
     def add(self, groups: Groups, payload: Payload, service: Service, tag: int, self_discard: bool) -> None:
         """Take one message into the open bundle, or open one. UsageError changes nothing."""
@@ -126,7 +128,7 @@ class Outgoing:
         self.queued_bytes += len(frame)
         if isinstance(value, frames.Join | frames.Leave):
             self._sequence += 1
-            self._requests.append(self._sequence)
+            self._uncounted.append((self._sequence, self._sequence))
 
     def close_bundle(self) -> None:
         """Move the open bundle, if there is one, to the queue."""
@@ -145,8 +147,9 @@ class Outgoing:
             self._queue.extend(buffers)
         self.queued_bytes += size
         self.bundle_count += 1
-        if key.service is not Service.UNRELIABLE:
-            self._sequence += self.open_count
+        if key.service is Service.UNRELIABLE:
+            self._uncounted.append((self._sequence + 1, self._sequence + self.open_count))
+        self._sequence += self.open_count
         self.open_count = 0
         self._open_bytes = 0
         self._payloads = []

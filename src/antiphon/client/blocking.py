@@ -118,8 +118,13 @@ class Session(SessionBase):
     ) -> None:
         """Send each of `payloads` as a message of its own, in order; faster than one `send` for each.
 
-        An error in the middle leaves those before it sent.
+        An error in the middle leaves those before it sent. An iterator may take its time: what it gave
+        before goes out meanwhile, and other threads may send.
         """
+        if not isinstance(payloads, list | tuple):
+            for payload in payloads:
+                self.send(groups, payload, service, tag=tag, self_discard=self_discard)
+            return
         with self._sending:
             outgoing = self._outgoing
             try:
@@ -154,20 +159,24 @@ class Session(SessionBase):
             return self._ready.popleft()
         except IndexError:
             pass
-        with self._receiving:
+        deadline_s = self._begin_receiving(timeout_s)
+        try:
             while True:
-                self._wait_event(timeout_s)
+                self._wait_event(deadline_s, timeout_s)
                 try:
                     return self._ready.popleft()
                 except IndexError:
                     pass  # another thread took it without the lock
+        finally:
+            self._receiving.release()
 
     def receive_many(self, timeout_s: float | None = None) -> list[Event]:
         """Every event that has arrived, at least one: the cheapest way to take many."""
         events: list[Event] = []
-        with self._receiving:
+        deadline_s = self._begin_receiving(timeout_s)
+        try:
             while not events:
-                self._wait_event(timeout_s)
+                self._wait_event(deadline_s, timeout_s)
                 while not self._incoming.complains and self._refill():
                     pass
                 try:
@@ -175,6 +184,8 @@ class Session(SessionBase):
                         events.append(self._ready.popleft())
                 except IndexError:
                     pass  # that was the last
+        finally:
+            self._receiving.release()
         return events
 
     def __iter__(self) -> Self:
@@ -258,6 +269,12 @@ class Session(SessionBase):
             self._wake_flusher.set()
             self._flusher.join()
 
+    def _forked(self) -> None:
+        self._sending = threading.Lock()  # a thread that is not in this process may have held the old ones
+        self._receiving = threading.Lock()
+        self._flusher = None
+        super()._forked()
+
     def _check_open(self) -> None:
         if self._is_over:
             raise self._disconnected()
@@ -336,9 +353,18 @@ class Session(SessionBase):
 
     # Reading; the caller holds `_receiving` ---------------------------------------------------------------
 
-    def _wait_event(self, timeout_s: float | None) -> None:
+    def _begin_receiving(self, timeout_s: float | None) -> float | None:
+        """Get hold of `_receiving`, which another receiver may have; until when the caller may wait."""
+        if timeout_s is None:
+            self._receiving.acquire()
+            return None
+        deadline_s = time.monotonic() + timeout_s
+        if not self._receiving.acquire(timeout=min(max(timeout_s, 0), threading.TIMEOUT_MAX)):
+            raise TimeoutError(f"no event within {timeout_s:g} s")
+        return deadline_s
+
+    def _wait_event(self, deadline_s: float | None, timeout_s: float | None) -> None:
         """Wait until `ready` holds an event; raise what stands in its place in the stream."""
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._ready:
             if self._refill():
                 continue
@@ -363,6 +389,7 @@ class Session(SessionBase):
             if not self._receiving.acquire(timeout=LOOK_AGAIN_MS / 1_000):
                 continue
             try:
+                self._check_open()  # another thread may have closed the socket while this one waited
                 if effects[group] < asked and self._poll(select.POLLIN, LOOK_AGAIN_MS):
                     self._read()
             finally:

@@ -1,6 +1,7 @@
 """`antiphon.connect`: to be awaited, or entered with `async with`."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any
@@ -78,7 +79,8 @@ def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]"
     opened, release = opening.result()
     opened.socket.close()
     if release is not None:
-        release()
+        # Stopping a daemon takes a moment, which the event loop does not have.
+        threading.Thread(target=release, name="antiphon-release").start()
 
 
 def connect(

@@ -257,6 +257,11 @@ class Session(SessionBase):
         self._arrived.set()
         self._drained.set()
 
+    def _forked(self) -> None:
+        super()._forked()
+        self._fd = -1
+        self._holds = True
+
     # Writing ----------------------------------------------------------------------------------------------
 
     async def _wait_turn(self) -> None:

@@ -64,7 +64,10 @@ class Node:
         self.forwarder = Forwarder(routing.branches(graph, self.me), self.links, delta_us)
         self.sessions = Sessions(name)
         self.delivery = Delivery(self.me, self.sessions, self.frames)
-        self.reassembly = [Reassembly(limits.REASSEMBLY_MAX_BYTES) for _ in range(sites)]
+        under_way_bytes = 4 * (config.settings.unstable_bytes + limits.FRAME_MAX_BYTES)
+        self.reassembly = [
+            Reassembly(max(limits.REASSEMBLY_MAX_BYTES, under_way_bytes)) for _ in range(sites)
+        ]
         self.unreliable_reassembly = [
             Reassembly(limits.UNRELIABLE_REASSEMBLY_MAX_BYTES) for _ in range(sites)
         ]

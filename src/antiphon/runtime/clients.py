@@ -6,9 +6,12 @@ Why a daemon says Goodbye or Refuse by itself, as the code in the frame; the nod
     slow-receiver      too much output waited for it (`cluster.output_hard_bytes`)
     greeting-timeout   it did not ask for a session in time
     stopping           the daemon ends
+    internal           a mistake of the daemon's own, met while it served this client
 
-Bounds: at most GREETINGS_MAX clients without a session and FAREWELLS_MAX on their way out; beyond that the
-one that has been there longest is closed, since a client with honest intentions is through in milliseconds.
+Bounds: at most GREETINGS_MAX clients without a session; beyond that the one that has been there longest is
+closed if it had its time, since a client with honest intentions is through in milliseconds, or else
+newcomers wait in the listeners' queues. At most FAREWELLS_MAX clients on their way out; beyond that the
+oldest gets what its socket takes at once and is closed.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +19,6 @@ from functools import partial
 
 from msgspec import Struct
 
-from antiphon import limits
 from antiphon.config import Settings
 from antiphon.core.node import Node
 from antiphon.errors import BadFrame
@@ -28,6 +30,8 @@ from antiphon.wire import frames
 
 GREETINGS_MAX = 256
 GREETING_TIMEOUT_US = 10_000_000
+GREETING_GRACE_US = 1_000_000
+"""Nobody is closed to make room before this."""
 GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 """Answers waiting for a client without a session."""
 FAREWELLS_MAX = 256
@@ -49,6 +53,8 @@ class ClientCounters(Struct):
     crowded_out: int = 0
     """Closed to make room, before their greeting or their last words were complete."""
     accept_errors: int = 0
+    mistakes: int = 0
+    """Clients cut off because the daemon did something wrong while it served them."""
 
 
 class Clients:
@@ -67,6 +73,8 @@ class Clients:
         self._listeners: list[Listener] = []
         self._accepts_at_us: int | None = None
         """When to go on accepting, while that is paused."""
+        self._is_crowded = False
+        """Whether it is paused because of too many fresh greetings."""
         self._sessions: dict[int, Connection] = {}
         self._greetings: dict[Connection, None] = {}
         self._farewells: dict[Connection, None] = {}
@@ -80,6 +88,14 @@ class Clients:
         self._listeners = list(listeners)
         for listener in self._listeners:
             self._loop.register(listener.fileno(), partial(self._accept, listener), READABLE)
+
+    def output_bytes(self) -> dict[int, int]:
+        """How much output waits for each session that has not taken all of it yet."""
+        return {
+            number: connection.waiting_bytes
+            for number, connection in self._sessions.items()
+            if connection.waiting_bytes
+        }
 
     def deliver(self, now: int) -> None:
         """Take the frames and endings that the node left."""
@@ -117,6 +133,8 @@ class Clients:
                 del self._paused[connection]
                 connection.is_paused = False
                 self._watch(connection)
+        if self._is_crowded and len(self._greetings) < GREETINGS_MAX:
+            self._go_on_accepting()
 
     def next_deadline_us(self) -> int | None:
         deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self._farewells) if some]
@@ -133,8 +151,7 @@ class Clients:
         while self._farewells and (late := next(iter(self._farewells))).deadline_us <= now:
             self._close(late)
         if self._accepts_at_us is not None and self._accepts_at_us <= now:
-            self._accepts_at_us = None
-            self.listen(self._listeners)
+            self._go_on_accepting()
 
     def stop(self) -> None:
         """Say goodbye to everybody, as far as their sockets take it at once, and close everything."""
@@ -151,45 +168,71 @@ class Clients:
                 self._loop.unregister(listener.fileno())
             listener.close()
 
+    def forget(self) -> None:
+        """Close only this process's copies of the descriptors, and say nothing."""
+        for connection in [*self._sessions.values(), *self._greetings, *self._farewells]:
+            connection.close()
+        for listener in self._listeners:
+            listener.forget()
+
     # Coming in --------------------------------------------------------------------------------------------
 
     def _accept(self, listener: Listener, _events: int) -> None:
         for _ in range(ACCEPTS_PER_WAKE):
+            now = now_us()
+            if len(self._greetings) >= GREETINGS_MAX:
+                spared_until_us = (
+                    next(iter(self._greetings)).deadline_us - GREETING_TIMEOUT_US + GREETING_GRACE_US
+                )
+                if spared_until_us > now:
+                    self._is_crowded = True
+                    self._stop_accepting(spared_until_us)
+                    return
             try:
                 client = listener.accept()
-            except OSError as error:
-                self._stop_accepting(error)
+            except OSError as error:  # no descriptor or memory is left
+                self.counters.accept_errors += 1
+                self._notices.say("accept", "cannot take more clients for now: %s", error.strerror)
+                self._stop_accepting(now + ACCEPT_PAUSE_US)
                 return
             if client is None:
                 return
             self.counters.accepted += 1
             connection = Connection(client)
-            connection.deadline_us = now_us() + GREETING_TIMEOUT_US
+            connection.deadline_us = now + GREETING_TIMEOUT_US
             self._make_room(self._greetings, GREETINGS_MAX)
             self._greetings[connection] = None
             self._watch(connection)
 
-    def _stop_accepting(self, error: OSError) -> None:
-        """No descriptor or memory is left: the clients wait in the listeners' queues for a while."""
-        self.counters.accept_errors += 1
-        self._notices.say("accept", "cannot take more clients for now: %s", error.strerror)
+    def _stop_accepting(self, until_us: int) -> None:
+        """Newcomers wait in the listeners' queues for a while."""
         for listener in self._listeners:
             self._loop.unregister(listener.fileno())
-        self._accepts_at_us = now_us() + ACCEPT_PAUSE_US
+        self._accepts_at_us = until_us
+
+    def _go_on_accepting(self) -> None:
+        self._accepts_at_us = None
+        self._is_crowded = False
+        self.listen(self._listeners)
 
     def _make_room(self, crowd: dict[Connection, None], most: int) -> None:
         if len(crowd) >= most:
             self.counters.crowded_out += 1
-            self._close(next(iter(crowd)))
+            oldest = next(iter(crowd))
+            oldest.flush()
+            self._close(oldest)
 
     # Reading ----------------------------------------------------------------------------------------------
 
     def _on_event(self, connection: Connection, events: int) -> None:
-        if events & WRITABLE:
-            connection.flush()
-            self._after_write(connection, now_us())
-        if events & ~WRITABLE:
-            self._read(connection)
+        try:
+            if events & WRITABLE:
+                connection.flush()
+                self._after_write(connection, now_us())
+            if events & ~WRITABLE:
+                self._read(connection)
+        except Exception:
+            self._own_up(connection, now_us())
 
     def _read(self, connection: Connection) -> None:
         phase = connection.phase
@@ -257,11 +300,7 @@ class Clients:
         self._say(connection, answer)
 
     def _answer_status(self, connection: Connection, now: int) -> None:
-        answer = frames.encode_control(frames.Status(self._status(now)))
-        if len(answer) > limits.CONTROL_FRAME_MAX_BYTES:
-            answer = frames.encode_control(frames.Problem("status", "the status is too long for a frame"))
-        connection.queue(answer)
-        self._touch(connection)
+        self._say(connection, frames.Status(self._status(now)))
 
     # Writing ----------------------------------------------------------------------------------------------
 
@@ -320,6 +359,22 @@ class Clients:
         self._notices.say("bad-frame", "a client sent bad bytes and is cut off: %s", reason)
         self._lose(connection, now)
         self._farewell(connection, frames.Goodbye("bad-frame", reason), now)
+
+    def _own_up(self, connection: Connection, now: int) -> None:
+        """We made a mistake while serving this client: it alone is cut off, and the others go on."""
+        self.counters.mistakes += 1
+        self._notices.confess("mistake", "a client is cut off because of a mistake of the daemon's own")
+        if connection.phase is Phase.CLOSED:
+            return
+        if connection.phase is Phase.FAREWELL:
+            self._close(connection)
+            return
+        if connection.phase is Phase.LEAVING:  # the node ends the session by itself
+            self._sessions.pop(connection.session, None)
+        else:
+            self._lose(connection, now)
+        reason = "the daemon made a mistake while it served this client; its log has the details"
+        self._farewell(connection, frames.Goodbye("internal", reason), now)
 
     def _cut_off_slow(self, connection: Connection, now: int) -> None:
         self.counters.slow_receivers += 1

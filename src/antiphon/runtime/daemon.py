@@ -11,13 +11,12 @@ import threading
 from collections import Counter
 from contextlib import ExitStack
 from types import TracebackType
-
-import msgspec
+from weakref import WeakSet
 
 from antiphon import config as configuration
 from antiphon.config import Config
 from antiphon.core.node import Node
-from antiphon.runtime import process
+from antiphon.runtime import process, status
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, Loop, now_us
@@ -32,6 +31,7 @@ STOP_TIMEOUT_S = 10.0
 DROPS_INTERVAL_US = 5_000_000
 
 _logger = logging.getLogger("antiphon.daemon")
+_serving: WeakSet["Daemon"] = WeakSet()
 
 
 class Daemon:
@@ -46,8 +46,8 @@ class Daemon:
         with Daemon(config, "east1") as daemon:
             print(daemon.places)
 
-    It lives once: to start again, make another. `offload` overrules the probe for the kernel's train
-    services; `seed` is for emulated paths.
+    It lives once: to start again, make another. In a forked child it does not go on: it stays the parent's.
+    `offload` overrules the probe for the kernel's train services; `seed` is for emulated paths.
     """
 
     def __init__(self, config: Config, name: str, *, offload: Offload | None = None, seed: int = 0) -> None:
@@ -116,6 +116,7 @@ class Daemon:
                 opened.callback(self._listeners[-1].close)
             self._make_node()
             opened.pop_all()
+        _serving.add(self)
         _logger.info("daemon %s listens on %s:%d and %s", self.name, *own, ", ".join(self.places))
 
     def _make_node(self) -> None:
@@ -148,10 +149,25 @@ class Daemon:
             _logger.exception("daemon %s ends because of a mistake of its own", self.name)
             raise
         finally:
-            self._clients.stop()
-            self._udp.close()
-            loop.close()
+            _serving.discard(self)
+            with ExitStack() as closing:  # each of these, whatever becomes of the others; last first
+                closing.callback(loop.close)
+                closing.callback(self._udp.close)
+                closing.callback(self._clients.stop)
             _logger.info("daemon %s has stopped", self.name)
+
+    def forget(self) -> None:
+        """In a forked child: close our copies of the descriptors.
+
+        Otherwise a client cut off by the parent would not see the end of its connection, and the addresses
+        would stay taken, for as long as the child lives.
+        """
+        assert self._loop is not None
+        self._is_stopping = True
+        self._thread = None
+        self._clients.forget()
+        self._udp.close()
+        self._loop.forget()
 
     def _earliest_us(self, node_deadline_us: int | None) -> int | None:
         deadlines = [node_deadline_us, self._clients.next_deadline_us()]
@@ -218,7 +234,17 @@ class Daemon:
             "udp_kernel_drops": udp.kernel_drops(),
             "udp_last_error": udp.last_error,
             "clients": self._clients.counters,
+            "output_bytes": self._clients.output_bytes(),
         }
         if self._shaper is not None:
             runtime["emulated_losses"] = self._shaper.lost + self._shaper.overflowed
-        return msgspec.json.encode({**self._node.status(now), "runtime": runtime})
+        return status.encode({**self._node.status(now), "runtime": runtime})
+
+
+def _after_fork() -> None:
+    for daemon in list(_serving):
+        daemon.forget()
+    _serving.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

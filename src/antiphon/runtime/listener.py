@@ -39,7 +39,7 @@ class Listener:
         if self._path:
             return f"unix:{self._path}"
         host, port = self._socket.getsockname()[:2]
-        return f"tcp:{host}:{port}"
+        return f"tcp:[{host}]:{port}" if ":" in host else f"tcp:{host}:{port}"
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -51,6 +51,11 @@ class Listener:
         except (BlockingIOError, ConnectionAbortedError):
             return None
         client.setblocking(False)
+        with suppress(OSError):  # a client that has gone again is found out by the first read
+            self._tune(client)
+        return client
+
+    def _tune(self, client: socket.socket) -> None:
         if self._path:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, CLIENT_BUFFER_BYTES)
         else:
@@ -58,13 +63,16 @@ class Listener:
             for option, value in _KEEPALIVE:
                 client.setsockopt(socket.IPPROTO_TCP, option, value)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return client
 
     def close(self) -> None:
         if self._path and self._file:
             with suppress(OSError):
                 if os.path.samestat(os.stat(self._path), self._file):
                     os.unlink(self._path)
+        self._socket.close()
+
+    def forget(self) -> None:
+        """Close only this process's copy: the listener is still somebody else's."""
         self._socket.close()
 
 

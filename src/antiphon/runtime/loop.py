@@ -85,6 +85,11 @@ class Loop:
         while self._calls:
             self._calls.popleft()()
 
+    def forget(self) -> None:
+        """Close in a forked child, whose threads are gone: any lock may be held for ever."""
+        self._gate = threading.RLock()
+        self.close()
+
     def close(self) -> None:
         with self._gate:
             self._is_closed = True

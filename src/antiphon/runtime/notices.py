@@ -20,6 +20,14 @@ class Notices:
         """kind: (when last said, how many left out since)"""
 
     def say(self, kind: str, text: str, *values: object) -> None:
+        """Something from outside that is worth a warning."""
+        self._log(logging.WARNING, kind, text, *values)
+
+    def confess(self, kind: str, text: str, *values: object) -> None:
+        """A mistake of our own: an error, with the traceback of the exception being handled."""
+        self._log(logging.ERROR, kind, text, *values)
+
+    def _log(self, level: int, kind: str, text: str, *values: object) -> None:
         last_us, left_out = self._said.get(kind, (-INTERVAL_US, 0))
         now = now_us()
         if now - last_us < INTERVAL_US:
@@ -28,4 +36,4 @@ class Notices:
         self._said[kind] = (now, 0)
         if left_out:
             text = f"{text} (and {left_out} more like this since the last such line)"
-        self._logger.warning(text, *values)
+        self._logger.log(level, text, *values, exc_info=level >= logging.ERROR)

@@ -79,8 +79,7 @@ class UdpSocket:
         self.offload = probe() if offload is None else offload
         self.counters = UdpCounters()
         self.last_error = ""
-        family, own = _resolve(address)
-        self._peers = {number: _resolve(place, family)[1] for number, place in peers.items()}
+        family, own, self._peers = _resolve_all(address, peers)
         self._one_by_one: set[int] = set()
         self._segment_option: dict[int, list[tuple[int, int, bytes]]] = {}
         self._view = memoryview(bytearray(BUFFER_BYTES))
@@ -188,14 +187,32 @@ class UdpSocket:
         return size, size
 
 
-def _resolve(address: tuple[str, int], family: int = socket.AF_UNSPEC) -> tuple[int, SocketAddress]:
-    """The socket family and address of (host, port)."""
+def _resolve_all(
+    own: tuple[str, int], peers: Mapping[int, tuple[str, int]]
+) -> tuple[int, SocketAddress, dict[int, SocketAddress]]:
+    """The socket family, our own address and those of the peers, all of that one family.
+
+    A host name may have addresses of both families: the first one of ours in which every peer can be
+    reached is taken.
+    """
+    first_error: ConfigError | None = None
+    for family, address in _resolve(own):
+        try:
+            return family, address, {number: _resolve(peer, family)[0][1] for number, peer in peers.items()}
+        except ConfigError as error:
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
+
+
+def _resolve(address: tuple[str, int], family: int = socket.AF_UNSPEC) -> list[tuple[int, SocketAddress]]:
+    """The socket families and addresses of (host, port), at least one."""
     host, port = address
     try:
         found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
     except OSError as error:
         raise ConfigError(f"UDP address {host}:{port} cannot be resolved: {error.strerror}") from None
-    return found[0][0], found[0][4]
+    return [(kind, place) for kind, _, _, _, place in found]
 
 
 def _bind(family: int, own: SocketAddress, address: tuple[str, int]) -> socket.socket:

@@ -14,6 +14,7 @@ from random import Random
 from antiphon.config import Settings
 from antiphon.core.node import Node
 from antiphon.service import Service
+from antiphon.simulator.bearers import Bearers
 from antiphon.simulator.trace import Event, Identity, Record, ViewNumber
 from antiphon.types import ViewId
 from antiphon.wire import bundle, frames
@@ -76,8 +77,12 @@ class Client:
         settings: Settings,
         records: list[Record],
         waiting: dict["Client", None],
+        bearers: Bearers,
     ) -> None:
-        self.process = welcome.name
+        self.name = welcome.name
+        """Its private name, which another session may have after it."""
+        self.process = bearers.born(welcome.name, node.order.lines.clock)
+        self._bearers = bearers
         self.session = welcome.session
         self.open = True
         self.daemon = daemon
@@ -92,6 +97,8 @@ class Client:
         """For a slow reader: (bytes, what they say), oldest first."""
         self.unread_bytes = 0
         self.views: dict[str, ViewNumber] = {}
+        self.wanted: set[str] = set()
+        """Groups that it asked to join and did not ask to leave."""
         self.leaving: set[str] = set()
         self.joining: set[str] = set()
         self._views_of: dict[tuple[str, ...], tuple[ViewNumber | None, ...]] = {}
@@ -101,10 +108,12 @@ class Client:
 
     def join(self, group: str) -> None:
         self.joining.add(group)
+        self.wanted.add(group)
         self._ask(frames.Join(group), [self._record(Event.JOIN, (group,))])
 
     def leave(self, group: str) -> None:
         self.leaving.add(group)
+        self.wanted.discard(group)
         self._ask(frames.Leave(group), [self._record(Event.LEAVE, (group,))])
 
     def send(
@@ -113,7 +122,7 @@ class Client:
         """Queue one bundle; it counts as sent when the daemon reads it."""
         names = self._names_of.get(groups)
         if names is None:
-            names = self._names_of[groups] = bundle.names_area(self.process, groups)
+            names = self._names_of[groups] = bundle.names_area(self.name, groups)
         flags = int(bundle.Flag.SELF_DISCARD) if self_discard else 0
         frame = bytearray().join(bundle.encode(names, len(groups), service, payloads, flags=flags))
         records = []
@@ -168,6 +177,7 @@ class Client:
             self._deliver(output, now_us)
         elif isinstance(output, frames.ViewFrame):
             view = output.view
+            meant = self._bearers.meant
             self.views[view.group] = _number(view.id)
             self.joining.discard(view.group)
             self._views_of.clear()
@@ -175,8 +185,9 @@ class Client:
                 Record(
                     len(self._records), now_us, Event.VIEW, self.daemon, self.process,
                     (view.group,), (_number(view.id),),
-                    members=view.members, transitional=view.transitional, changed=view.changed,
-                    cause=view.cause.value,
+                    members=meant(view.members, view.id.lts),
+                    transitional=meant(view.transitional, view.id.lts),
+                    changed=meant(view.changed, view.id.lts), cause=view.cause.value,
                 )
             )  # fmt: skip
         elif isinstance(output, frames.LeftFrame):

@@ -1,26 +1,33 @@
 """Deliberately broken protocols: the proof that the oracle can fail.
 
-Each mutant replaces one method of the core while it is active, and says which properties it must break within
-how many seeds of which scenario. A mutant that survives is a hole in the oracle or in the scenarios.
+Each mutant replaces one method or property of the core while it is active, and says which properties it must
+break within how many seeds of which scenario. A mutant that survives is a hole in the oracle or in the
+scenarios.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 
 from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.sessions import Session, Sessions
+from antiphon.core.links.hop import HopLink
+from antiphon.core.links.packing import Packer, Train
 from antiphon.core.links.receiving import Reception
+from antiphon.core.node import Node
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
+from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.service import Service
 from antiphon.types import Cause, View
-from antiphon.wire.packet import Fragment, Skip
+from antiphon.wire import frames
+from antiphon.wire.packet import HEAD_BYTES, Fragment, Skip, Update
 
 Original = Callable[..., Any]
 
@@ -35,8 +42,8 @@ class Mutant(Struct, frozen=True):
     """Numbers of the properties of which at least one must be found broken."""
     owner: type
     method: str
-    make: Callable[[Original], Original]
-    """The broken method, given the right one."""
+    make: Callable[[Any], Any]
+    """The broken method or property, given the right one."""
     scenario: str = "mixed"
     seeds: int = 10
     """Seeds, from 0, among which at least one must show it."""
@@ -140,23 +147,29 @@ def _unreliable_has_no_past(original: Original) -> Original:
     return saw_unreliable
 
 
-def _joiner_left_out(original: Original) -> Original:
-    def send_view(delivery: Delivery, numbers: list[int], view: View) -> None:
-        if view.cause is Cause.JOIN:
-            members = tuple(name for name in view.members if name not in view.changed)
-            view = View(view.group, view.id, members, view.transitional, view.cause, view.changed)
-        original(delivery, numbers, view)
+def _with_other_views(original: Original, change: Callable[[View], View]) -> Original:
+    def write(delivery: Delivery, numbers: Iterable[int], value: frames.FromDaemon) -> None:
+        if isinstance(value, frames.ViewFrame):
+            value = frames.ViewFrame(change(value.view))
+        original(delivery, numbers, value)
 
-    return send_view
+    return write
+
+
+def _joiner_left_out(original: Original) -> Original:
+    def change(view: View) -> View:
+        left_out = view.changed if view.cause is Cause.JOIN else ()
+        members = tuple(name for name in view.members if name not in left_out)
+        return View(view.group, view.id, members, view.transitional, view.cause, view.changed)
+
+    return _with_other_views(original, change)
 
 
 def _everybody_in_transition(original: Original) -> Original:
-    def send_view(delivery: Delivery, numbers: list[int], view: View) -> None:
-        original(
-            delivery, numbers, View(view.group, view.id, view.members, view.members, view.cause, view.changed)
-        )
+    def change(view: View) -> View:
+        return View(view.group, view.id, view.members, view.members, view.cause, view.changed)
 
-    return send_view
+    return _with_other_views(original, change)
 
 
 def _pieces_as_they_came(original: Original) -> Original:
@@ -190,6 +203,93 @@ def _own_messages_withheld(original: Original) -> Original:
             original(delivery, source, header, bundle)
 
     return message
+
+
+def _always_accepting(_original: object) -> object:
+    return property(lambda node: True)
+
+
+def _hold_ignored(original: Original) -> Original:
+    def heard(hold: Hold, update: Update) -> None:
+        return None
+
+    return heard
+
+
+def _window_ignored(original: Original) -> Original:
+    def room(link: HopLink, now_us: int) -> int:
+        return 1_000_000
+
+    return room
+
+
+def _input_not_held_back(original: Original) -> Original:
+    def wants_input(sessions: Sessions, session: Session) -> bool:
+        return not session.is_leaving
+
+    return wants_input
+
+
+def _skips_overreach(original: Original) -> Original:
+    """Two ranges become one, with whatever lies between them."""
+
+    def add_skip(packer: Packer, skip: Skip) -> None:
+        waiting = packer._skips[-1] if packer._skips else None
+        if waiting is not None and waiting.source == skip.source and waiting.last < skip.first:
+            packer._skips.pop()
+            skip = Skip(skip.source, waiting.first, skip.last, skip.lts, skip.aru)
+        original(packer, skip)
+
+    return add_skip
+
+
+def _skip_before_earlier_ones(original: Original) -> Original:
+    """A skipped range counts as everything of its source before it."""
+
+    def skip(order: SymmetricOrder, skipped: Skip) -> None:
+        original(order, Skip(skipped.source, 1, skipped.last, skipped.lts, skipped.aru))
+
+    return skip
+
+
+def _neighbour_sent_again(original: Original) -> Original:
+    """The packet after the one that was asked for, under the number that was asked for."""
+
+    def packet(train: Train, number: int) -> bytes:
+        data: bytes = original(train, number)
+        if number + 1 >= train.first + train.count:
+            return data
+        start = slice(HEAD_BYTES - 8, HEAD_BYTES)
+        other = bytearray(original(train, number + 1))
+        other[start] = data[start]
+        return bytes(other)
+
+    return packet
+
+
+def _aru_too_early(original: Original) -> Original:
+    def advance(lines: Lines) -> None:
+        original(lines)
+        lines.aru = lines._arus[lines._me] = lines.clock
+
+    return advance
+
+
+def _updates_too_early(original: Original) -> Original:
+    def update(order: SymmetricOrder, told: Update) -> None:
+        original(order, told)
+        order.lines.claim(told.source, told.lts, told.aru)
+
+    return update
+
+
+def _sent_again_once_more(original: Original) -> Original:
+    def send_missed(origin: Origin, group: str, site: int, lts: int, now_us: int) -> None:
+        for missed in origin._order.held_of(origin._me):
+            missed.resent = 0
+        original(origin, group, site, lts, now_us)
+
+    return send_missed
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -239,11 +339,11 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "joiner left out", "views of a join do not name the joiner",
-        frozenset(("2.2",)), Delivery, "_send_view", _joiner_left_out, seeds=3,
+        frozenset(("2.2",)), Delivery, "_write", _joiner_left_out, seeds=3,
     ),
     Mutant(
         "everybody in transition", "the transitional set is the whole view",
-        frozenset(("2.4",)), Delivery, "_send_view", _everybody_in_transition, seeds=3,
+        frozenset(("2.4",)), Delivery, "_write", _everybody_in_transition, seeds=3,
     ),
     Mutant(
         "pieces as they came", "fragments are joined in the order of their arrival",
@@ -256,5 +356,45 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "own messages withheld", "reliable messages do not come back to the sender's daemon",
         frozenset(("2.15",)), Delivery, "message", _own_messages_withheld, seeds=5,
+    ),
+    Mutant(
+        "back-pressure forgotten", "a daemon orders new bundles however much of its own is unstable",
+        frozenset(("bounded",)), Node, "is_accepting", _always_accepting, "flood", seeds=5,
+    ),
+    Mutant(
+        "hold ignored", "a daemon goes on although another one asks it to wait for a slow receiver",
+        frozenset(("bounded",)), Hold, "heard", _hold_ignored, "flood", seeds=5,
+    ),
+    Mutant(
+        "window ignored", "a link sends all that it has, whatever is still unacknowledged",
+        frozenset(("bounded",)), HopLink, "_room", _window_ignored, "flood", seeds=5,
+    ),
+    Mutant(
+        "input not held back", "a daemon reads its clients however much of theirs waits for its turn",
+        frozenset(("bounded",)), Sessions, "wants_input", _input_not_held_back, "flood", seeds=5,
+    ),
+    Mutant(
+        "skips overreach", "a branch is told to skip what lies between two skipped ranges, too",
+        frozenset(("2.7", "2.10", "2.13")), Packer, "add_skip", _skips_overreach, "pruned", seeds=10,
+    ),
+    Mutant(
+        "skips too early", "a skipped range counts although bundles before it have not come",
+        frozenset(("2.7", "2.10", "2.13")), SymmetricOrder, "skip", _skip_before_earlier_ones, seeds=5,
+    ),
+    Mutant(
+        "neighbour sent again", "a packet is repeated with the contents of the one after it",
+        frozenset(("2.10",)), Train, "packet", _neighbour_sent_again, seeds=10,
+    ),
+    Mutant(
+        "aru too early", "a site says that it has everything that it has heard of",
+        frozenset(("2.14",)), Lines, "advance", _aru_too_early, seeds=5,
+    ),
+    Mutant(
+        "updates too early", "a site's update counts although bundles before it have not come",
+        frozenset(("2.13",)), SymmetricOrder, "update", _updates_too_early, seeds=10,
+    ),
+    Mutant(
+        "late copies twice", "a joining site is sent the same bundle again with every join",
+        frozenset(("2.5",)), Origin, "send_missed", _sent_again_once_more, "pruned", seeds=10,
     ),
 )  # fmt: skip

@@ -57,7 +57,14 @@ class Bandwidth(Struct, frozen=True):
     queue_bytes: int
 
 
-Fault = Loss | BurstLoss | Duplicate | Reorder | Jitter | Bandwidth
+class Silence(Struct, frozen=True):
+    """Nothing that leaves between these times arrives."""
+
+    from_us: int
+    until_us: int
+
+
+Fault = Loss | BurstLoss | Duplicate | Reorder | Jitter | Bandwidth | Silence
 
 Arrival = tuple[int, bytes, int]
 """(time_us, bytes, packet size): what the receiver reads in one call."""
@@ -80,12 +87,14 @@ class Path:
         self._reorder = Reorder(0.0, 0)
         self._jitter_us = 0
         self._bandwidth: Bandwidth | None = None
+        self._silences: list[Silence] = []
         self._free_at_us = 0.0
         self._last_arrival_us = 0
         for fault in faults:
-            self._suffer(fault)
+            self.suffer(fault)
 
-    def _suffer(self, fault: Fault) -> None:
+    def suffer(self, fault: Fault) -> None:
+        """One more fault; of its own kind it takes the place of an earlier one, except for silences."""
         match fault:
             case Loss():
                 self._loss = fault.rate
@@ -99,6 +108,8 @@ class Path:
                 self._jitter_us = fault.up_to_us
             case Bandwidth():
                 self._bandwidth = fault
+            case Silence():
+                self._silences.append(fault)
 
     def carry(self, data: bytes, segment_bytes: int, now_us: int) -> list[Arrival]:
         """What arrives, and when, of the packet or train `data` that leaves now."""
@@ -117,6 +128,9 @@ class Path:
         self.sent += 1
         random = self._random
         size = len(packet)
+        if self._silences and self.is_silent(now_us):
+            self.lost += 1
+            return []
         leaves_us = now_us if self._bandwidth is None else self._leaves(size, now_us, self._bandwidth)
         if leaves_us is None or random() < self._loss or (self._burst is not None and self._burst_takes()):
             self.lost += 1
@@ -134,6 +148,10 @@ class Path:
             again_us = arrival_us + int(random() * self._duplicate.within_us)
             return [(arrival_us, packet, size), (again_us, packet, size)]
         return [(arrival_us, packet, size)]
+
+    def is_silent(self, now_us: int) -> bool:
+        """Whether nothing gets through now."""
+        return any(silence.from_us <= now_us < silence.until_us for silence in self._silences)
 
     def _leaves(self, size: int, now_us: int, bandwidth: Bandwidth) -> int | None:
         """When the last byte of a packet is on its way; None where the queue is full."""

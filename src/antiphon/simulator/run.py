@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+import signal
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,8 +22,10 @@ from antiphon.simulator.world import World
 LOOKS = 20
 """How often buffers are looked at during the working phase."""
 QUIET_STEP_US = 100_000
-QUIET_MAX_US = 600_000_000
-"""Virtual time after which a run that has not come to rest is judged as it stands."""
+STILL_MAX_US = 300_000_000
+"""Virtual time without any event after which a run that has not come to rest is judged as it stands."""
+QUIET_MAX_US = 7_200_000_000
+"""The same, whatever happens."""
 
 
 class Latency(Struct, frozen=True):
@@ -123,7 +126,7 @@ def simulate(seed: int, scenario: str) -> tuple[Setup, World]:
     """The run alone: the working phase, then time until nothing is left to do."""
     random = Random(f"{scenario} {seed}")
     setup = SCENARIOS[scenario](random, seed)
-    world = World(setup.config, setup.daemons, setup.paths, random, drain_us=setup.drain_us)
+    world = World(setup.config, setup.daemons, setup.paths, random)
     for number, (daemon, habits) in enumerate(setup.actors):
         actor = Actor(world, daemon, f"c{number}", habits, setup.working_us)
         early_us = random.randint(0, setup.working_us // 4)
@@ -139,9 +142,13 @@ def _come_to_rest(world: World) -> None:
     """Let time pass until all buffers are empty and stay so while anything could still be under way."""
     grace_us = 500_000 + 8 * max(path.latency_us for path in world.paths.values())
     end_us = world.now_us + QUIET_MAX_US
+    still_us = world.now_us
     step_us = QUIET_STEP_US
-    while world.now_us < end_us:
+    while world.now_us < min(end_us, still_us + STILL_MAX_US):
+        events = len(world.records)
         world.run(world.now_us + step_us)
+        if len(world.records) > events:
+            still_us = world.now_us
         if not world.is_busy and world.look():
             events = len(world.records)
             world.run(world.now_us + grace_us)
@@ -209,5 +216,11 @@ def _outcomes(seeds: range, run: Callable[[int], Outcome], jobs: int) -> Iterato
     if jobs <= 1 or len(seeds) <= 1:
         yield from map(run, seeds)
         return
-    with multiprocessing.get_context("fork").Pool(min(jobs, len(seeds))) as pool:
-        yield from pool.imap(run, seeds)
+    # Ctrl-C reaches the whole process group. The pool's processes are born deaf to it: their owner ends them.
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with multiprocessing.get_context("fork").Pool(min(jobs, len(seeds))) as pool:
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+            yield from pool.imap(run, seeds)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)

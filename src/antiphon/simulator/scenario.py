@@ -8,11 +8,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon import config, limits
 from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
 from antiphon.service import Service
+from antiphon.simulator import hardships
 from antiphon.simulator.network import Bandwidth, BurstLoss, Duplicate, Fault, Jitter, Loss, Path, Reorder
 from antiphon.simulator.workload import EVERY_SERVICE, Habits
 from antiphon.simulator.world import Daemon
@@ -21,7 +22,7 @@ Pair = tuple[int, int]
 UPDATES_BUDGET = 12_000
 """Roughly how many updates of idle sites a working phase may cost; keeps one run near a second."""
 
-DRAINS_US = (0, 0, 0, 100, 1_000)
+LONG_WORK_US = 20_000_000
 CHAIN_SERVICES = (Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE)
 CHAIN_DELTAS_MS = (5.0, 20.0, 100.0)
 
@@ -35,8 +36,6 @@ class Setup(Struct, frozen=True):
     actors: list[tuple[int, Habits]]
     """(daemon, habits) for each client."""
     working_us: int
-    drain_us: int = 0
-    """How long daemons go on reading packets before they settle; 0 is after every one."""
 
 
 def _names(count: int) -> tuple[SiteConfig, ...]:
@@ -68,11 +67,6 @@ def _pairs(random: Random, sites: int) -> list[Pair]:
     return pairs
 
 
-def _wide(random: Random, low_us: int, high_us: int) -> int:
-    """Between the two, evenly on a logarithmic scale."""
-    return int(low_us * (high_us / low_us) ** random.random())
-
-
 def _faults(random: Random, latency_us: int, severity: float) -> tuple[Fault, ...]:
     """Faults of one direction of a link; `severity` is the run's highest loss rate."""
     faults: list[Fault] = []
@@ -87,7 +81,7 @@ def _faults(random: Random, latency_us: int, severity: float) -> tuple[Fault, ..
     if random.random() < 0.4:
         faults.append(Duplicate(0.05 * random.random(), random.randint(1, 4 * latency_us + 1_000)))
     if random.random() < 0.25:
-        rate = _wide(random, 200_000, 20_000_000)
+        rate = hardships.wide(random, 200_000, 20_000_000)
         faults.append(Bandwidth(rate, max(30_000, int(rate * 0.1))))
     return tuple(faults)
 
@@ -124,8 +118,8 @@ def mixed(random: Random, seed: int) -> Setup:
     """Two to twelve sites, any shape, any network, a bit of everything."""
     sites = random.randint(10, 12) if seed % 5 < 2 else random.randint(2, 9)
     pairs = _pairs(random, sites)
-    delta_ms = _wide(random, 1_000, 100_000) / 1_000
-    latencies_us = [_wide(random, 100, 80_000) for _ in pairs]
+    delta_ms = hardships.wide(random, 1_000, 100_000) / 1_000
+    latencies_us = [hardships.wide(random, 100, 80_000) for _ in pairs]
     severity = random.choice((0.0, 0.0, 0.01, 0.05, 0.1, 0.2))
     working_us = int(UPDATES_BUDGET * delta_ms * 1_000 / (sites * sites))
     working_us = min(max(working_us, 150_000), 2_000_000)
@@ -154,14 +148,40 @@ def mixed(random: Random, seed: int) -> Setup:
                 ),
             )
         )
+    links = _links(random, pairs)
+    daemons = _daemons(random, sites)
+    paths = _network(random, pairs, latencies_us, severity)
+    hard = Random(f"hardships of mixed {seed}")
+    daemons = hardships.busy(hard, daemons)
+    if hard.random() < 0.1:
+        daemons = hardships.late(hard, daemons)
+        working_us += max(daemon.starts_us for daemon in daemons)
+    if hard.random() < 0.2:
+        daemons = hardships.paused(hard, daemons, working_us)
+    if hard.random() < 0.25:
+        if hard.random() < 0.4:  # long enough for clients to meet links that have failed
+            stretch = 1 + LONG_WORK_US // working_us
+            working_us *= stretch
+            actors = [
+                (daemon, structs.replace(habits, interval_us=habits.interval_us * stretch))
+                for daemon, habits in actors
+            ]
+        hardships.silent(hard, paths, working_us)
+    if hard.random() < 0.2:
+        links = hardships.regulated(hard, links)
+    if hard.random() < 0.5:
+        actors = [(daemon, _eccentric(hard, habits)) for daemon, habits in actors]
     settings = Settings(delta_ms=delta_ms)
-    return Setup(
-        config.build(_names(sites), _links(random, pairs), settings),
-        _daemons(random, sites),
-        _network(random, pairs, latencies_us, severity),
-        actors,
-        working_us,
-        random.choice(DRAINS_US),
+    return Setup(config.build(_names(sites), links, settings), daemons, paths, actors, working_us)
+
+
+def _eccentric(random: Random, habits: Habits) -> Habits:
+    """The same client with its ways: it does not want views, keeps its name, or does not wait for answers."""
+    return structs.replace(
+        habits,
+        views=random.random() > 0.25,
+        keeps_name=random.random() < 0.5,
+        hasty=random.choice((0.0, 0.0, 0.5)),
     )
 
 
@@ -197,7 +217,7 @@ def flood(random: Random, seed: int) -> Setup:
     """Few sites, more load than they can carry, slow readers: back-pressure must hold everywhere."""
     sites = random.randint(2, 4)
     pairs = _pairs(random, sites)
-    latencies_us = [_wide(random, 200, 20_000) for _ in pairs]
+    latencies_us = [hardships.wide(random, 200, 20_000) for _ in pairs]
     groups = ("flood", "other")
     working_us = 300_000
     actors = []
@@ -215,13 +235,13 @@ def flood(random: Random, seed: int) -> Setup:
         output_hard_bytes=random.choice((600_000, limits.SESSION_OUTPUT_HARD_BYTES)),
     )
     severity = random.choice((0.0, 0.02))
+    hard = Random(f"hardships of flood {seed}")
     return Setup(
-        config.build(_names(sites), _links(random, pairs), settings),
-        _daemons(random, sites),
+        config.build(_names(sites), hardships.narrow(hard, _links(random, pairs)), settings),
+        hardships.busy(hard, _daemons(random, sites)),
         _network(random, pairs, latencies_us, severity),
         actors,
         working_us,
-        random.choice(DRAINS_US),
     )
 
 
@@ -229,7 +249,7 @@ def large(random: Random, seed: int) -> Setup:
     """Messages of several megabytes among small ones."""
     sites = random.randint(2, 4)
     pairs = _pairs(random, sites)
-    latencies_us = [_wide(random, 200, 10_000) for _ in pairs]
+    latencies_us = [hardships.wide(random, 200, 10_000) for _ in pairs]
     whales = Habits(
         interval_us=150_000, groups=("big",), services=tuple(Service)[1:], large=0.7,
         large_bytes=6_000_000, batch_max=1, churn=0.0, private=0.0,
@@ -242,11 +262,10 @@ def large(random: Random, seed: int) -> Setup:
     ]
     return Setup(
         config.build(_names(sites), _links(random, pairs), Settings(delta_ms=10.0)),
-        _daemons(random, sites),
+        hardships.busy(Random(f"hardships of large {seed}"), _daemons(random, sites)),
         _network(random, pairs, latencies_us, random.choice((0.0, 0.01))),
         actors,
         600_000,
-        random.choice(DRAINS_US),
     )
 
 
@@ -254,11 +273,13 @@ def pruned(random: Random, seed: int) -> Setup:
     """Many groups with members at few sites; sites join just while others flood the same group."""
     sites = random.randint(4, 10)
     pairs = _pairs(random, sites)
-    latencies_us = [_wide(random, 500, 60_000) for _ in pairs]
+    latencies_us = [hardships.wide(random, 500, 60_000) for _ in pairs]
     groups = tuple(f"g{number}" for number in range(random.randint(3, 12)))
-    delta_ms = _wide(random, 2_000, 50_000) / 1_000
+    delta_ms = hardships.wide(random, 2_000, 50_000) / 1_000
     working_us = min(max(int(UPDATES_BUDGET * delta_ms * 1_000 / (sites * sites)), 300_000), 2_000_000)
     services = tuple(Service)[1:]
+    hard = Random(f"hardships of pruned {seed}")
+    hasty = hard.choice((0.0, 0.0, 0.5))
     actors = []
     for number in range(sites * 2):
         own = tuple(random.sample(groups, random.randint(1, 3)))
@@ -269,6 +290,7 @@ def pruned(random: Random, seed: int) -> Setup:
                 joins=0,
                 services=services,
                 churn=0.6,
+                hasty=hasty,
                 several_groups=0.3,
             )
         else:
@@ -283,11 +305,10 @@ def pruned(random: Random, seed: int) -> Setup:
         actors.append((random.randrange(sites), habits))
     return Setup(
         config.build(_names(sites), _links(random, pairs), Settings(delta_ms=delta_ms)),
-        _daemons(random, sites),
+        hardships.busy(hard, _daemons(random, sites)),
         _network(random, pairs, latencies_us, random.choice((0.0, 0.0, 0.05, 0.15))),
         actors,
         working_us,
-        random.choice(DRAINS_US),
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.errors import UsageError
+from antiphon.simulator.bearers import private_name
 
 FORMAT = "antiphon-trace"
 VERSION = 1
@@ -53,7 +54,7 @@ class Record(Struct, omit_defaults=True, gc=False):
     event: Event
     daemon: str
     process: str = ""
-    """Private name of the session at which it happened; empty for events of a daemon."""
+    """The session at which it happened, see `bearers`; empty for events of a daemon."""
     groups: tuple[str, ...] = ()
     views: tuple[ViewNumber | None, ...] = ()
     """For each of `groups`, the view in which it happened at this process; for a view event the new one."""
@@ -64,6 +65,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     checksum: int = 0
     """CRC-32 of the payload as it was sent, or as it was delivered."""
     self_discard: bool = False
+    views_wanted: bool = True
+    """Connect: whether it is told of the joins and leaves of others."""
     members: tuple[str, ...] = ()
     transitional: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -129,11 +132,27 @@ class Trace:
         }
 
     @cached_property
+    def without_views(self) -> frozenset[str]:
+        """The processes that are told of their own joins and leaves only: the views in their events are those
+        that they joined with, however old."""
+        return frozenset(
+            record.process
+            for record in self.records
+            if record.event is Event.CONNECT and not record.views_wanted
+        )
+
+    @cached_property
+    def bearers(self) -> dict[str, str]:
+        """For each private name, the last process that bore it."""
+        return {private_name(process): process for process in self.by_process}
+
+    @cached_property
     def _wishes(self) -> dict[tuple[str, str], list[Record]]:
-        """The joins and leaves of a process for a group; its disconnect counts for every group ("")."""
+        """The joins and leaves of a process for a group, and when its leaves took effect; its disconnect
+        counts for every group ("")."""
         wishes: dict[tuple[str, str], list[Record]] = {}
         for record in self.records:
-            if record.event is Event.JOIN or record.event is Event.LEAVE:
+            if record.event in (Event.JOIN, Event.LEAVE, Event.LEFT):
                 wishes.setdefault((record.process, record.groups[0]), []).append(record)
             elif record.event is Event.DISCONNECT:
                 wishes.setdefault((record.process, ""), []).append(record)
@@ -143,9 +162,21 @@ class Trace:
         """Whether `process` wants to be in `group` at `position` and for the rest of the run."""
         if (process, "") in self._wishes:
             return False
-        wishes = self._wishes.get((process, group), [])
+        wishes = [wish for wish in self._wishes.get((process, group), ()) if wish.event is not Event.LEFT]
         before = [wish.event for wish in wishes if wish.position < position]
-        return before[-1:] != [Event.LEAVE] and len(before) == len(wishes)
+        if before[-1:] == [Event.LEAVE] or len(before) < len(wishes):
+            return False
+        left = [
+            wish
+            for wish in self._wishes.get((process, group), ())
+            if wish.event is Event.LEFT and wish.position < position
+        ]
+        return len(left) == before.count(Event.LEAVE)  # none is still to take effect
+
+    def joined_once(self, process: str, group: str) -> bool:
+        """Whether `process` asked to join `group` at most once, and stays."""
+        wishes = [wish.event for wish in self._wishes.get((process, group), ())]
+        return wishes in ([], [Event.JOIN]) and (process, "") not in self._wishes
 
     @cached_property
     def members(self) -> dict[tuple[str, ViewNumber], tuple[str, ...]]:

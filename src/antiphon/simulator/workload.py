@@ -39,6 +39,12 @@ class Habits(Struct, frozen=True):
     read_bytes_per_s: int = 0
     """For a slow reader."""
     priority: int = 0
+    views: bool = True
+    """Whether it wants to be told of the joins and leaves of others."""
+    keeps_name: bool = False
+    """Whether the session that takes the place of one that ended has its name, too."""
+    hasty: float = 0.0
+    """Probability that a join or leave is asked for before the one before it has taken effect."""
     starts_us: int | None = None
     """When it connects; at random in the first quarter of the working phase unless told."""
 
@@ -72,8 +78,10 @@ class Actor:
 
     def _connect(self) -> None:
         habits = self._habits
-        name = f"{self._name}.{self._sessions}"
-        client = self._world.connect(self._daemon, name, habits.priority, habits.read_bytes_per_s)
+        name = self._name if habits.keeps_name else f"{self._name}.{self._sessions}"
+        client = self._world.connect(
+            self._daemon, name, habits.priority, habits.read_bytes_per_s, habits.views
+        )
         if client is None:
             return
         self._sessions += 1
@@ -97,6 +105,14 @@ class Actor:
         self._world.settle(self._daemon)
 
     def _churn(self, client: Client) -> None:
+        if self._habits.hasty and self._random.random() < self._habits.hasty:
+            group = self._random.choice(self._habits.groups)
+            for _ in range(self._random.randint(1, 3)):
+                if group in client.wanted:
+                    client.leave(group)
+                else:
+                    client.join(group)
+            return
         settled = [
             group
             for group in self._habits.groups
@@ -104,7 +120,7 @@ class Actor:
         ]
         if settled:
             group = self._random.choice(settled)
-            if group in client.views:
+            if group in client.wanted:
                 client.leave(group)
             else:
                 client.join(group)
@@ -133,5 +149,5 @@ class Actor:
         return int(habits.size_max_bytes * random.random() ** 3) if random.random() > 0.03 else 0
 
     def _somebody(self, client: Client) -> str:
-        known = [other.process for clients in self._world.clients for other in clients.values()]
+        known = [other.name for clients in self._world.clients for other in clients.values()]
         return self._random.choice(known) if known else client.process

@@ -1,8 +1,11 @@
 """What is told: groups, views, orders and their price, each shown on a live cluster."""
 
 import asyncio
+import sys
 import time
 from itertools import combinations
+from pathlib import Path
+from shutil import which
 from statistics import median
 
 from antiphon.cli._demo.geography import City, farthest
@@ -11,11 +14,12 @@ from antiphon.cli._demo.page import Page
 from antiphon.cli._demo.people import Person, first_name, speaker
 from antiphon.config import Config
 from antiphon.service import Service
-from antiphon.types import Left, Message, View
+from antiphon.types import Cause, Left, Message, View
 
 GROUP = "tea"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 _WORDS = ("green", "black", "mint")
+_DEEDS = {Cause.JOIN: "joined", Cause.LEAVE: "left", Cause.DISCONNECT: "disconnected"}
 
 
 class Story:
@@ -27,6 +31,8 @@ class Story:
         self._page = page
         self._pace = pace
         self._people: list[Person] = []
+        self.is_told = False
+        """Whether all of it was told; what remains is the reader's turn."""
         one, other = farthest(cities)
         self._diameter_ms = one.delay_ms(other)
         self._delta_ms = config.settings.delta_ms
@@ -82,7 +88,7 @@ class Story:
             page.event(f"{person.name} connects in {city.name} as {person.session.name} and joins {GROUP!r}")
             await person.session.join(GROUP)
             await self._everyone_sees_members(len(self._people))
-        self._side_by_side([self._retold(person) for person in self._people])
+        self._views_in_rows()
         page.say("Who comes later sees less of the past, but all agree on every view that they share.")
         await self._pace.read(8)
 
@@ -118,10 +124,10 @@ class Story:
         )
         theory_ms = {
             Service.RELIABLE: ("on arrival", "D", self._diameter_ms),
-            Service.FIFO: ("after the sender's earlier ones", "D", self._diameter_ms),
+            Service.FIFO: ("in its sender's order", "D", self._diameter_ms),
             Service.AGREED: ("in one order everywhere", "2D + delta", 2 * self._diameter_ms + self._delta_ms),
             Service.SAFE: (
-                "agreed, and every daemon has it",
+                "agreed, and it is everywhere",
                 "3D + 2 delta",
                 3 * self._diameter_ms + 2 * self._delta_ms,
             ),
@@ -134,10 +140,11 @@ class Story:
             promise, formula, bound_ms = theory_ms[service]
             measured = f"{median(took_ms):.1f} ms"
             rows.append((service.name, promise, f"{formula} = {bound_ms:.0f} ms", measured))
-        page.table(("service", "delivered", "theory, at most", "measured (median)"), rows)
+        page.table(("service", "delivered", "theory, at most", "measured"), rows)
         page.say(
-            "The theory counts the network only; this machine adds its own moments. When all sites are busy "
-            "talking, AGREED comes down towards D, because nobody has to be waited for."
+            "Measured is the median of a few. The theory counts the network only; this machine adds its own "
+            "moments. When all sites are busy talking, AGREED comes down towards D, because nobody has to be "
+            "waited for."
         )
         await self._pace.read(8)
 
@@ -152,12 +159,12 @@ class Story:
         page.event(f"a passer-by in {self._cities[0].name}, member of nothing, sends to {GROUP!r}")
         guest = await Person.arrive("passer", self._config.daemons()[0][1].clients[0])
         try:
-            await guest.session.send(GROUP, b"is this seat taken?")
+            await guest.session.send(GROUP, b"any seat left?")
             await self._everyone_hears(marks, 1)
         finally:
             await guest.depart()
         page.event(f"{last.name} answers privately, to {first.session.name}")
-        await last.session.send(first.session.name, b"do not tell the others")
+        await last.session.send(first.session.name, b"one, next to me")
         await first.until_messages(marks[0], 2)
         self._side_by_side(self._texts(marks))
         await self._pace.read(6)
@@ -174,7 +181,7 @@ class Story:
         for number, word in enumerate(_WORDS):
             await asyncio.gather(*(person.session.send(GROUP, word.encode()) for person in speakers))
             if number == 0:
-                await leaver.session.leave(GROUP)
+                await leaver.session.leave(GROUP, wait=False)
             await asyncio.sleep(self._diameter_ms / 3000)
         wanted = len(speakers) * len(_WORDS) + 1
         for person, mark in zip(speakers, marks, strict=False):
@@ -188,16 +195,16 @@ class Story:
     async def _stay(self) -> None:
         """Keep the cluster for the reader's own experiments; tell what the first person sees of them."""
         page = self._page
+        self.is_told = True
         left_s = self._pace.left_s()
         page.chapter("Your turn")
         page.say("The daemons are still here. From another terminal:")
-        page.command(f"antiphon chat {GROUP} --name you --address {self._people[0].session.address}")
-        page.command(f"antiphon status --address {self._people[-1].session.address}")
+        page.command(f"{_command()} chat {GROUP} --name you --address {self._people[0].session.address}")
+        page.command(f"{_command()} status --address {self._people[-1].session.address}")
         until = "until you press Ctrl-C" if left_s is None else f"for another {left_s:.0f} s"
         page.say(f"They stay {until}; {self._people[0].name} tells what happens in {GROUP!r}.")
-        self._people[0].on_event = lambda event: page.event(_line(event))
+        self._people[0].on_event = lambda event: page.event(_news(event))
         await asyncio.sleep(left_s if left_s is not None else float("inf"))
-        page.say("Everybody disconnects; the daemons stop.")
 
     # Steps ------------------------------------------------------------------------------------------------
 
@@ -248,11 +255,29 @@ class Story:
     def _retold(self, person: Person, mark: int = 0) -> list[str]:
         return [_line(seen.event) for seen in person.seen[mark:]]
 
+    def _views_in_rows(self) -> None:
+        """Every view a row: who had it, and why it came about."""
+        views = {seen.event.id: seen.event for seen in self._people[0].seen if isinstance(seen.event, View)}
+        rows = []
+        for identity, view in views.items():
+            had = (any(seen.event.id == identity for seen in person.seen) for person in self._people)
+            members = ", ".join(map(first_name, view.members))
+            rows.append([_because(view), *(members if has else "" for has in had)])
+        self._page.table(["because", *self._heads()], rows)
+
     def _side_by_side(self, columns: list[list[str]]) -> None:
-        heads = [
+        self._page.columns(self._heads(), columns)
+
+    def _heads(self) -> list[str]:
+        return [
             f"{person.name} ({city.name})" for person, city in zip(self._people, self._cities, strict=True)
         ]
-        self._page.columns(heads, columns)
+
+
+def _command() -> str:
+    """What starts Antiphon in another terminal, where its environment may not be active."""
+    beside_python = Path(sys.executable).with_name("antiphon")
+    return "antiphon" if which("antiphon") or not beside_python.exists() else str(beside_python)
 
 
 def _line(event: Message | View | Left) -> str:
@@ -261,7 +286,16 @@ def _line(event: Message | View | Left) -> str:
         case Message():
             return f"{speaker(event)}: {event.payload.decode('utf-8', 'backslashreplace')}"
         case View():
-            who = ", ".join(map(first_name, event.members))
-            return f"view [{who}], {event.cause.value} of {', '.join(map(first_name, event.changed))}"
+            return f"view: {', '.join(map(first_name, event.members))}"
         case Left():
-            return f"left {event.group}"
+            return f"(left {event.group})"
+
+
+def _because(view: View) -> str:
+    """Why there is this view: `carol joined`."""
+    return f"{', '.join(map(first_name, view.changed))} {_DEEDS[view.cause]}"
+
+
+def _news(event: Message | View | Left) -> str:
+    """An event as it is told when it happens."""
+    return f"{_line(event)} ({_because(event)})" if isinstance(event, View) else _line(event)

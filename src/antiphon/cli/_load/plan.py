@@ -29,14 +29,14 @@ class Plan(Struct, frozen=True):
     """Whether the sender's library gathers messages into bundles."""
 
 
-class Sent(Struct, frozen=True):
+class Sent(Struct, frozen=True, tag="sent"):
     """The sender's report."""
 
     messages: int
     seconds: float
 
 
-class Received(Struct, frozen=True):
+class Received(Struct, frozen=True, tag="received"):
     """One member's report; times from its first message to its last."""
 
     messages: int
@@ -64,6 +64,7 @@ class Failed(Struct, frozen=True, tag="failed"):
     """A process could not do its part."""
 
     reason: str
+    is_wrong_use: bool = False
 
 
 class Outcome(Struct, frozen=True):

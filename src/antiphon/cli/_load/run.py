@@ -1,16 +1,15 @@
 """Carry out a plan: start the processes, wait for the members, collect the reports."""
 
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
-from typing import TypeVar
+from selectors import EVENT_READ, DefaultSelector
 
 import msgspec
 
 from antiphon.cli._load.plan import Failed, Outcome, Plan, Ready, Received, Sent
-from antiphon.errors import AntiphonError
-
-T = TypeVar("T", bound=Ready | Sent | Received)
+from antiphon.errors import AntiphonError, UsageError
 
 Worker = subprocess.Popen[str]
 
@@ -19,20 +18,24 @@ def run(plan: Plan) -> Outcome:
     """Run the plan in processes of its own and return what they measured."""
     with ExitStack() as stack:
         members = [_start(stack, "receive", plan, address) for address in plan.members]
-        for member in members:
-            _report(member, Ready)
+        _reports(members)
         sender = _start(stack, "send", plan, None)
-        sent = _report(sender, Sent)
-        received = tuple(_report(member, Received) for member in members)
-    return Outcome(sent, received)
+        sent, *received = _reports([sender, *members])
+    assert isinstance(sent, Sent)
+    return Outcome(sent, tuple(report for report in received if isinstance(report, Received)))
 
 
 def _start(stack: ExitStack, role: str, plan: Plan, address: str | None) -> Worker:
     words = [sys.executable, "-m", "antiphon.cli._load.worker", role, msgspec.json.encode(plan).decode()]
     if address is not None:
         words.append(address)
-    worker = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    stack.callback(_end, worker)
+    # Ctrl-C reaches the whole process group. Workers are born deaf to it: this process ends them.
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        worker = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        stack.callback(_end, worker)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
     return worker
 
 
@@ -43,13 +46,27 @@ def _end(worker: Worker) -> None:
     worker.stdout.close()
 
 
-def _report(worker: Worker, wanted: type[T]) -> T:
+def _reports(workers: list[Worker]) -> list[Ready | Sent | Received]:
+    """The next report of each; the first failure ends the wait: others may wait for that process."""
+    reports: dict[Worker, Ready | Sent | Received] = {}
+    with DefaultSelector() as silent:
+        for worker in workers:
+            assert worker.stdout is not None
+            silent.register(worker.stdout, EVENT_READ, worker)
+        while len(reports) < len(workers):
+            for key, _ in silent.select():
+                reports[key.data] = _report(key.data)
+                silent.unregister(key.fileobj)
+    return [reports[worker] for worker in workers]
+
+
+def _report(worker: Worker) -> Ready | Sent | Received:
     """The next line that the worker says, as a value; what it failed with otherwise."""
     assert worker.stdout is not None
     line = worker.stdout.readline()
     if not line:
         raise AntiphonError(f"a load process ended early with exit code {worker.wait()}")
-    try:
-        return msgspec.json.decode(line, type=wanted)
-    except msgspec.ValidationError:
-        raise AntiphonError(msgspec.json.decode(line, type=Failed).reason) from None
+    report = msgspec.json.decode(line, type=Ready | Sent | Received | Failed)
+    if isinstance(report, Failed):
+        raise (UsageError if report.is_wrong_use else AntiphonError)(report.reason)
+    return report

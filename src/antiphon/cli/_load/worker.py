@@ -6,7 +6,6 @@ the high side; both processes must run on machines with one clock.
 """
 
 import asyncio
-import signal
 import sys
 import time
 from itertools import groupby
@@ -15,7 +14,7 @@ import msgspec
 
 import antiphon
 from antiphon.cli._load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, UsageError
 from antiphon.service import Service
 from antiphon.types import Envelope, Left, Message, View
 
@@ -24,6 +23,7 @@ _TICK_S = 0.000_5
 """A paced sender sends what has become due this often, as a program driven by a timer would."""
 _JOIN_TIMEOUT_S = 30.0
 _SILENCE_TIMEOUT_S = 60.0
+_HINT = "is the cluster whole? `antiphon status` tells"
 
 
 async def send(plan: Plan) -> Sent:
@@ -78,10 +78,11 @@ async def _sleep_until(moment_s: float) -> None:
 async def receive(plan: Plan, address: str | None) -> Received:
     """Join, say that it is ready, and count until the end mark."""
     async with antiphon.connect(address) as session:
-        async with asyncio.timeout(_JOIN_TIMEOUT_S):
-            await session.join(plan.group)
-            while not isinstance(await session.receive(), View):
-                pass
+        try:
+            async with asyncio.timeout(_JOIN_TIMEOUT_S):
+                await session.join(plan.group)
+        except TimeoutError:
+            raise AntiphonError(f"no join within {_JOIN_TIMEOUT_S:.0f} s; {_HINT}") from None
         _print(Ready())
         return await _count(session)
 
@@ -139,8 +140,6 @@ def _print(value: Ready | Sent | Received | Failed) -> None:
 
 def main() -> None:
     """Carry out one part of a plan; the report is the last line of stdout."""
-    # Ctrl-C reaches the whole process group; the process that started this one ends it in good order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     role, plan_text, *addresses = sys.argv[1:]
     plan = msgspec.json.decode(plan_text, type=Plan)
     try:
@@ -149,7 +148,9 @@ def main() -> None:
         else:
             _print(asyncio.run(receive(plan, addresses[0] if addresses else None)))
     except TimeoutError:
-        _print(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s"))
+        _print(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s; {_HINT}"))
+    except UsageError as error:
+        _print(Failed(str(error), is_wrong_use=True))
     except AntiphonError as error:
         _print(Failed(str(error)))
 

@@ -34,7 +34,7 @@ class Delivery:
 
     def has_settled_member(self, group: str) -> bool:
         """Whether a session here is a member of `group` and has not asked to leave it."""
-        return any(session.groups.get(group, False) for session in self._sessions)
+        return any(session.is_settled_in(group) for session in self._sessions)
 
     def message(self, source: int, header: Header, bundle: bytes | bytearray | memoryview) -> None:
         """A bundle of messages is delivered."""
@@ -73,8 +73,8 @@ class Delivery:
         if source == self._me:
             self.changed()
             session = self._sessions.get(header.session)
-            if session is not None and event.kind == "join" and event.group in session.groups:
-                session.groups[event.group] = True
+            if session is not None and event.kind == "join":
+                session.joins_done += 1
             elif session is not None and event.kind == "disconnect":
                 self._sessions.remove(session)
         for change in changes:

@@ -95,7 +95,8 @@ class Requests:
             most = limits.GROUPS_PER_SESSION_MAX
             self._problem(session, "too-many-groups", f"a session joins {most:,} groups at most")
         else:
-            session.groups[group] = False
+            session.joins_asked += 1
+            session.groups[group] = session.joins_asked
             self._put(session, GroupEvent("join", group))
 
     def _leave(self, session: Session, group: str) -> None:

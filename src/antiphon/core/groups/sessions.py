@@ -38,11 +38,18 @@ class Session:
         """Of its last bundle among the site's."""
         self.input: deque[Pending] = deque()
         self.input_bytes = 0
-        self.groups: dict[str, bool] = {}
-        """Groups it asked to join and did not ask to leave -> whether the join has taken effect."""
+        self.groups: dict[str, int] = {}
+        """Groups it asked to join and did not ask to leave -> which of its joins that was."""
+        self.joins_asked = 0
+        self.joins_done = 0
+        """How many of its joins have taken effect; they do so in the order of asking."""
         self.is_leaving = False
         """Its end is ordered or about to be: nothing more goes to it."""
         self.is_connected = True
+
+    def is_settled_in(self, group: str) -> bool:
+        """Whether it is a member of `group` and has not asked to leave it."""
+        return 0 < self.groups.get(group, 0) <= self.joins_done
 
 
 class Sessions:

@@ -66,6 +66,8 @@ class HopLink:
         self.state = LinkState.CLOSED
         self.reason = "no answer yet"
         """Why the state is what it is, in words."""
+        self.heard_us = now_us
+        """When a packet of the peer last came in; a link without traffic hears a hello every second."""
         self.counters = dict.fromkeys(
             (
                 "packets_sent",
@@ -118,6 +120,16 @@ class HopLink:
         return self._queue.waiting_bytes
 
     @property
+    def largest_waiting_bytes(self) -> int:
+        """Of the bundles some of whose reliable traffic is not yet sent."""
+        return self._queue.largest_bytes
+
+    @property
+    def unreliable_waiting_bytes(self) -> int:
+        """Bytes of unreliable traffic not yet sent."""
+        return self._unreliable.waiting_bytes
+
+    @property
     def in_flight_packets(self) -> int:
         return self._highest_sent - self._peer_aru
 
@@ -125,6 +137,11 @@ class HopLink:
     def open_bytes(self) -> int:
         """Bytes kept for retransmission."""
         return sum(train.size_bytes for train in self._open)
+
+    @property
+    def open_limit_bytes(self) -> int:
+        """The maximum window, and the rest of a train that is acknowledged in part."""
+        return int(self.regulator.window_max_packets) * self._packet_bytes + limits.TRAIN_MAX_BYTES
 
     @property
     def is_quiet(self) -> bool:
@@ -152,9 +169,9 @@ class HopLink:
 
     def pump(self, now_us: int) -> None:
         """Send what the window and the rate allow (Hop_Send_Data)."""
-        if self.state is not LinkState.OPEN:
-            return
         self._refill_us = None
+        if self.state is not LinkState.OPEN:
+            return  # an answer opens it, and then calls this again
         while self._queue and (room := self._room(now_us)):
             self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
         while self._unreliable and self._pace_unreliable(now_us):
@@ -208,6 +225,7 @@ class HopLink:
 
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
         """A packet of the peer came in. What is new of it, to be handed upwards (Hop_Recv)."""
+        self.heard_us = now_us
         if isinstance(incoming, Hello):
             self._receive_hello(incoming, now_us)
             return []

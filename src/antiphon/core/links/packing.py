@@ -57,6 +57,11 @@ class Packer:
     def __bool__(self) -> bool:
         return bool(self._fragments or self._updates or self._skips)
 
+    @property
+    def largest_bytes(self) -> int:
+        """Of the bundles that wait, whole or in part."""
+        return max((fragment.total for fragment in self._fragments), default=0)
+
     def add(self, fragment: Fragment) -> None:
         self._fragments.append(fragment)
         self.waiting_bytes += len(fragment.body)

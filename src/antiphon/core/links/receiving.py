@@ -62,9 +62,11 @@ class Reception:
         return True
 
     def announced(self, highest_sent: int, now_us: int) -> None:
-        """The sender says how far it got: what has not come up to there is missing."""
-        if highest_sent > self.highest and self._note_gap(highest_sent + 1, now_us):
-            self.highest = highest_sent
+        """The sender says how far it got: what has not come up to there is missing. What is too much to be
+        tracked at once is left for the next time."""
+        known = min(highest_sent, self.highest + limits.LINK_MISSING_MAX - len(self._gaps))
+        if known > self.highest and self._note_gap(known + 1, now_us):
+            self.highest = known
 
     def _note_gap(self, before: int, now_us: int) -> bool:
         if before - self.highest - 1 + len(self._gaps) > limits.LINK_MISSING_MAX:
@@ -84,10 +86,11 @@ class Reception:
             self.nack_delay_us += (wanted_us - self.nack_delay_us) // (
                 2 if wanted_us > self.nack_delay_us else 16
             )
-        if number == self.aru + 1:
-            self.aru = min(self._gaps) - 1 if self._gaps else self.highest
         if not self._gaps:
+            self.aru = self.highest
             self._ask_us = None
+        while self.aru < self.highest and self.aru + 1 not in self._gaps:
+            self.aru += 1
 
     def ask(self, now_us: int, retry_us: int) -> tuple[list[tuple[int, int]], int]:
         """Ranges (first, how many) to ask for now, and how often the most wanted was asked for before.

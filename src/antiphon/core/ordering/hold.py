@@ -23,6 +23,11 @@ class Hold:
         """Whether a client of ours is behind."""
         return bool(self._slow)
 
+    @property
+    def slow_sessions(self) -> set[int]:
+        """Our sessions because of which all senders wait."""
+        return set(self._slow)
+
     def __bool__(self) -> bool:
         return bool(self._slow or self.sites)
 

@@ -19,7 +19,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.stability import Lines
 from antiphon.service import Service
-from antiphon.wire.bundle import Header
+from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.packet import Skip, Update
 
 _CLAIMS_MAX = 64
@@ -53,6 +53,8 @@ class SymmetricOrder:
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
         self.held_bytes = 0
+        self.largest_bytes = 0
+        """Of any bundle so far: limits may be overshot by one."""
         self.observer: Callable[[Header], None] | None = None
         """Told of each bundle when it comes in."""
         self._sources = [_Source() for _ in range(sites)]
@@ -78,6 +80,14 @@ class SymmetricOrder:
     def held_of(self, source: int) -> list[Entry]:
         """The unstable bundles of one site, in their order."""
         return [entry for _, entry in sorted(self._held) if entry.source == source]
+
+    def late_bytes(self, source: int | None = None) -> int:
+        """Bytes held of bundles that carry another one to a joining site, of one site or of all."""
+        return sum(
+            len(entry.bundle)
+            for _, entry in self._held
+            if entry.header.flags & Flag.LATE and source in (None, entry.source)
+        )
 
     @property
     def held_count(self) -> int:
@@ -174,6 +184,8 @@ class SymmetricOrder:
         if self.observer is not None:
             self.observer(entry.header)
         size = len(entry.bundle)
+        if size > self.largest_bytes:
+            self.largest_bytes = size
         self.held_bytes += size
         self._sources[entry.source].held_bytes += size
         heapq.heappush(self._held, (lts, entry))

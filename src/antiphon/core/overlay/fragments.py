@@ -32,6 +32,11 @@ class Reassembly:
     def __len__(self) -> int:
         return len(self._partials)
 
+    @property
+    def largest_bytes(self) -> int:
+        """Of the incomplete bundles."""
+        return max((partial.total for partial in self._partials.values()), default=0)
+
     def add(self, fragment: Fragment, now_us: int) -> bytes | None:
         """The bundle, if this fragment was the last of it."""
         size = len(fragment.body)

@@ -1,7 +1,8 @@
 """2.13, group by group: the members of a view see one sequence of ordered messages, without gaps.
 
 `one_order` holds all groups together against one total order; this one also notices a message that is
-missing in the middle (2.13, part 3).
+missing in the middle (2.13, part 3). Processes that are not told of views do not know in which one they
+deliver: `one_order` and `reliable` speak of them.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ def _look(trace: Trace) -> Iterator[Finding]:
     cut_short: set[tuple[str, str, ViewNumber]] = set()
     """(process, group, view): the views that a process was in when it disconnected."""
     for process, history in trace.by_process.items():
+        if process in trace.without_views:
+            continue
         current = _read(trace, process, history, sequences)
         if history[-1].event is Event.DISCONNECT:
             cut_short.update((process, group, view) for group, view in current.items())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from antiphon.simulator.bearers import private_name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
 from antiphon.simulator.trace import Event, Trace
 
@@ -10,7 +11,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
     for record in trace.records:
         if record.event is not Event.DELIVER:
             continue
-        if any(view is not None for view in record.views) or record.process in record.groups:
+        if any(view is not None for view in record.views) or private_name(record.process) in record.groups:
             continue
         yield at(record, f"delivered a message to {', '.join(record.groups)} while in no view of these")
 

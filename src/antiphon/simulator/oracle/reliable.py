@@ -1,5 +1,6 @@
 """2.10: every member that stays gets every message."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from antiphon.simulator.oracle.verdict import Finding, Property
@@ -8,20 +9,20 @@ from antiphon.simulator.trace import RELIABLE_SERVICES, Event, Record, Trace, Vi
 
 def _look(trace: Trace) -> Iterator[Finding]:
     inside: dict[str, dict[str, None]] = {}
-    leaving: set[tuple[str, str]] = set()
+    leaving: Counter[tuple[str, str]] = Counter()
     for record in trace.records:
         if record.event is Event.SEND and record.service in RELIABLE_SERVICES:
             yield from _missing(trace, record, inside)
         elif record.event is Event.DISCONNECT:
             for members in inside.values():
                 members.pop(record.process, None)
-        elif record.event is Event.VIEW and (record.process, record.groups[0]) not in leaving:
+        elif record.event is Event.VIEW and not leaving[record.process, record.groups[0]]:
             inside.setdefault(record.groups[0], {})[record.process] = None
         elif record.event is Event.LEAVE:
-            leaving.add((record.process, record.groups[0]))
+            leaving[record.process, record.groups[0]] += 1
             inside.get(record.groups[0], {}).pop(record.process, None)
         elif record.event is Event.LEFT:
-            leaving.discard((record.process, record.groups[0]))
+            leaving[record.process, record.groups[0]] -= 1
 
 
 def _missing(trace: Trace, sent: Record, inside: dict[str, dict[str, None]]) -> Iterator[Finding]:
@@ -43,15 +44,16 @@ def _expected(
     trace: Trace, sent: Record, group: str, view: ViewNumber | None, inside: dict[str, None]
 ) -> Iterator[str]:
     """Who must get it: members by their own word, members by the sender's, or the session it names."""
-    if group in trace.by_process:
-        if trace.by_process[group][0].position < sent.position and trace.stays(group, "", 0):
-            yield group
+    bearer = trace.bearers.get(group)
+    if bearer is not None:
+        if trace.by_process[bearer][0].position < sent.position and trace.stays(bearer, "", 0):
+            yield bearer
         return
     for process in inside:
         if trace.stays(process, group, sent.position):
             yield process
     for process in trace.members[group, view] if view is not None else ():
-        if process not in inside and trace.stays(process, group, 0):
+        if process not in inside and trace.joined_once(process, group):
             yield process
 
 

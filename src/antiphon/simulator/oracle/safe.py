@@ -2,7 +2,8 @@
 
 The thesis promises that every member of the view delivers it. While daemons stay, that follows from
 reliability; what makes a message safe is *when*: at the delivery, the daemon of every member of the view
-must already hold it, so that no cut of the network could keep it from any of them.
+must already hold it, so that no cut of the network could keep it from any of them. Deliveries at processes
+that are not told of views are left out: only those who know the view know its members.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,11 @@ def _look(trace: Trace) -> Iterator[Finding]:
             daemon, session, sequence = record.message
             for place in range(sequence, sequence + record.count):
                 held.setdefault((daemon, session, place), {}).setdefault(record.daemon, record.position)
-        elif record.event is Event.DELIVER and record.service == "safe":
+        elif (
+            record.event is Event.DELIVER
+            and record.service == "safe"
+            and record.process not in trace.without_views
+        ):
             yield from _judge(trace, record, held.get(record.message, {}), ready)
 
 

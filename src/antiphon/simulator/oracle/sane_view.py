@@ -12,6 +12,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
             record.event is not Event.DELIVER
             or record.service not in ORDERED_SERVICES
             or record.message is None
+            or record.process in trace.without_views
         ):
             continue
         sent = trace.sends.get(record.message)

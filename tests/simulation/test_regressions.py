@@ -1,0 +1,109 @@
+"""Bugs that were found once, and the runs and stories that showed them."""
+
+from pathlib import Path
+
+import pytest
+
+from antiphon import limits
+from antiphon.config import DaemonConfig, LinkConfig, Settings, SiteConfig, build
+from antiphon.core.effects import Datagram
+from antiphon.core.links.hop import HopLink, LinkState
+from antiphon.core.links.receiving import Reception
+from antiphon.core.node import Node
+from antiphon.simulator.run import run_seed
+from antiphon.wire import frames, packet
+from antiphon.wire.packet import Fragment
+
+SEEDS = [
+    ("mixed", 2, "a bundle born with the lts of a join was not sent again to the joiner"),
+    ("mixed", 3, "an answer to an unreliable message was ordered before what its sender had sent earlier"),
+    ("mixed", 4, "a bundle born with the lts of a join was not sent again to the joiner"),
+    ("mixed", 38, "a safe message was delivered before a joining site had its late copy"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "seed", "showed"), SEEDS)
+def test_a_seed_that_showed_a_bug_is_clean(scenario: str, seed: int, showed: str) -> None:
+    outcome = run_seed(seed, scenario)
+    assert outcome.is_clean, f"{showed}, once\n{outcome.error}" + "\n".join(map(str, outcome.violations))
+
+
+def open_link(datagrams: list[Datagram]) -> HopLink:
+    """One end of a link whose other end has answered, with a window of few packets."""
+    link = HopLink(
+        me=0, peer=1, digest=7, incarnation=1, packet_bytes=1_400, window_bytes=65_536, rate_bytes_per_s=0,
+        datagrams=datagrams, now_us=0,
+    )  # fmt: skip
+    prefix = packet.prefix(packet.PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=2)
+    link.receive(packet.parse(memoryview(packet.hello(prefix, 1, 5, 0))), 0)
+    assert link.state is LinkState.OPEN
+    datagrams.clear()
+    return link
+
+
+def test_a_failed_link_with_unreliable_traffic_lets_its_daemon_sleep() -> None:
+    """What paces unreliable packets kept its deadline in the past when the link failed."""
+    link = open_link([])
+    link.send(Fragment(0, 1, 2, 4, 0, b"void"))
+    link.pump(0)
+    now_us = 0
+    while link.state is LinkState.OPEN:
+        link.send_unreliable(Fragment(0, 1, 2, 300_000, 0, bytes(300_000)))
+        link.pump(now_us)
+        now_us = max(now_us, link.next_deadline_us())
+        link.timeout(now_us)
+    for _ in range(3):
+        now_us = link.next_deadline_us()
+        link.timeout(now_us)
+        assert link.next_deadline_us() > now_us
+
+
+def test_a_loss_beyond_what_can_be_tracked_is_asked_for_piece_by_piece() -> None:
+    """A sender that was far ahead when everything was lost was never asked for anything."""
+    reception = Reception()
+    far = 3 * limits.LINK_MISSING_MAX
+    for _ in range(3):
+        reception.announced(far, 0)
+        assert reception.missing == limits.LINK_MISSING_MAX
+        for number in range(reception.aru + 1, reception.highest + 1):
+            assert reception.accept(number, 1, 0)
+    assert (reception.aru, reception.missing) == (far, 0)
+
+
+def lonely_node() -> Node:
+    sites = (SiteConfig("s0", (DaemonConfig("d0", "127.0.0.1:1"),)),)
+    sites += (SiteConfig("s1", (DaemonConfig("d1", "127.0.0.1:2"),)),)
+    return Node(build(sites, (LinkConfig(("s0", "s1")),), Settings()), "d0", incarnation=1, now_us=0)
+
+
+def test_a_join_that_is_over_does_not_count_for_the_next_one() -> None:
+    """Join, leave, join: the first join took effect and made the second, still to be ordered, look settled,
+    so that a join of another session did not wait for the other sites."""
+    node = lonely_node()
+    welcome = node.connect(frames.Connect(frames.PROTOCOL_VERSION, "alice"), 0)
+    assert isinstance(welcome, frames.Welcome)
+    session = node.sessions.get(welcome.session)
+    assert session is not None
+    node.control(session.number, frames.Join("g"), 0)
+    node.settle(0)
+    (_, join), *_ = node.order._held
+    node.backlog(session.number, 1 << 30, 0)  # nothing more is ordered
+    node.control(session.number, frames.Leave("g"), 0)
+    node.control(session.number, frames.Join("g"), 0)
+    node._deliver(join)
+    assert node.delivery.membership.is_member((0, session.number), "g")
+    assert not node.delivery.has_settled_member("g")
+
+
+def test_a_daemon_that_never_sleeps_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator notices a deadline that stays in the past, however late deadlines are served."""
+    monkeypatch.setattr(HopLink, "next_deadline_us", lambda link: 0)
+    outcome = run_seed(2, "mixed")
+    assert "never sleeps" in outcome.error
+
+
+def test_the_track_record_names_every_seed() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "track-record.md").read_text()
+    for scenario, seed, _ in SEEDS:
+        assert f"`{scenario}`" in text
+        assert str(seed) in text
