@@ -9,7 +9,7 @@ from antiphon import limits
 from antiphon.client._incoming import Incoming
 from antiphon.client._opening import Opened
 from antiphon.client._outgoing import Outgoing
-from antiphon.errors import Disconnected, UsageError
+from antiphon.errors import BadFrame, Disconnected, UsageError
 from antiphon.types import check_group
 from antiphon.wire import frames
 
@@ -104,6 +104,30 @@ class SessionBase:
         self._outgoing.control(frames.Leave(group))
         self._groups.discard(group)
         self._asked[group] += 1
+
+    def _over(self, reason: str) -> None:
+        """The connection has ended; kinds of session that have more to let go of do so here."""
+        self._ended(reason)
+
+    def _read(self) -> bool:
+        """Read once; whether there was something. Ends the session at the end of the stream."""
+        incoming = self._incoming
+        try:
+            count = self._socket.recv_into(incoming.space())
+            if count:
+                incoming.filled(count)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except BadFrame as error:
+            self._over(f"the daemon sent what cannot be read: {error.reason}")
+            return False
+        except OSError as error:
+            self._over(error.strerror or str(error))
+            return False
+        if incoming.goodbye is not None or not count:
+            self._over("the daemon closed the connection")
+            return False
+        return True
 
     def _ended(self, reason: str) -> None:
         """The connection is over; the daemon's own last word counts for more than what the socket says.

@@ -389,26 +389,6 @@ class Session(SessionBase):
             self._reads = False
             self._loop.remove_reader(self._fd)
 
-    def _read(self) -> bool:
-        """Read once; whether there was something. Ends the session at the end of the stream."""
-        incoming = self._incoming
-        try:
-            count = self._socket.recv_into(incoming.space())
-            if count:
-                incoming.filled(count)
-        except (BlockingIOError, InterruptedError):
-            return False
-        except BadFrame as error:
-            self._over(f"the daemon sent what cannot be read: {error.reason}")
-            return False
-        except OSError as error:
-            self._over(error.strerror or str(error))
-            return False
-        if incoming.goodbye is not None or not count:
-            self._over("the daemon closed the connection")
-            return False
-        return True
-
     def _read_rest(self) -> None:
         """The daemon has hung up: what it said before that is still in the socket."""
         while self._end_reason is None and self._read():
