@@ -92,7 +92,8 @@ async def _count(session: "antiphon.Session") -> Received:
     while not tally.ended:
         async with asyncio.timeout(_SILENCE_TIMEOUT_S):
             events = await session.receive_many()
-        tally.take(events, time.time_ns() // 1000)
+            now_us = time.time_ns() // 1000
+        tally.take(events, now_us)
     return tally.report()
 
 
