@@ -83,6 +83,7 @@ class Node:
             announcer=self._announcer,
         )
         self._unreliable = [Unreliable() for _ in range(sites)]
+        self._incomplete: set[int] = set()  # sources with unreliable bundles of which parts are missing
         self.is_settled = False
         """Whether `settle` was called after the last event."""
 
@@ -137,9 +138,10 @@ class Node:
         for link in self.links.values():
             if link.next_deadline_us() <= now_us:
                 link.timeout(now_us)
-        for reassembly in self.unreliable_reassembly:
-            if reassembly:  # needs no deadline of its own: a link with traffic has one soon enough
-                reassembly.expire(now_us)
+        for source in list(self._incomplete):  # needs no deadline of its own: some link has one soon enough
+            self.unreliable_reassembly[source].expire(now_us)
+            if not self.unreliable_reassembly[source]:
+                self._incomplete.discard(source)
         self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
@@ -218,7 +220,10 @@ class Node:
         if not fragment.destinations >> self.me & 1:
             return
         data = self.unreliable_reassembly[fragment.source].add(fragment, now_us)
-        if data is None or not self._unreliable[fragment.source].is_new(fragment.number):
+        if data is None:
+            self._incomplete.add(fragment.source)
+            return
+        if not self._unreliable[fragment.source].is_new(fragment.number):
             return
         try:
             header = bundles.parse(data)

@@ -29,7 +29,6 @@ may be shorter. A train whose packets carry consecutive numbers and one bundle's
 as a whole, so that its cost does not grow with a Python loop per packet.
 """
 
-from collections.abc import Iterator
 from enum import IntEnum
 from itertools import repeat
 from struct import Struct as Layout
@@ -83,6 +82,11 @@ class ItemType(IntEnum):
     FRAGMENT = 1
     UPDATE = 2
     SKIP = 3
+
+
+# Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
+_CARRYING = (int(PacketKind.DATA), int(PacketKind.UNRELIABLE))
+_FRAGMENT_TYPE = int(ItemType.FRAGMENT)
 
 
 class Head(Struct, frozen=True):
@@ -271,32 +275,35 @@ def nack(prefix: bytes, aru: int, ranges: list[tuple[int, int]]) -> bytes:
 _train_layouts: dict[int, Layout] = {}
 
 
-def parse_train(data: memoryview, segment_bytes: int) -> Iterator[Packet | BadPacket]:
+def parse_train(data: memoryview, segment_bytes: int) -> list[Packet | BadPacket]:
     """Every packet of a datagram (`segment_bytes` >= its size) or of a train, in order.
 
-    What cannot be read is yielded as a BadPacket in its place: the packets beside it still count.
+    What cannot be read stands as a BadPacket in its place: the packets beside it still count.
     """
     size = len(data)
-    if not 0 < segment_bytes <= limits.TRAIN_MAX_BYTES + limits.PACKET_MAX_BYTES:
-        yield BadPacket("train: impossible packet size")
-        return
-    if size == 0:
-        yield BadPacket("packet: too short")
-        return
+    if size <= segment_bytes:
+        return [_read(data)]
+    if segment_bytes <= 0:
+        return [BadPacket("train: impossible packet size")]
     whole = size // segment_bytes
     at = 0
+    found: list[Packet | BadPacket] = []
     if whole > 1 and FRAGMENT_PACKET_BYTES < segment_bytes <= limits.PACKET_MAX_BYTES:
         merged = _parse_fragment_train(data[: whole * segment_bytes], segment_bytes, whole)
         if merged is not None:
-            yield merged
+            found.append(merged)
             at = whole * segment_bytes
     while at < size:
-        end = min(at + segment_bytes, size)
-        try:
-            yield parse(data[at:end])
-        except BadPacket as error:
-            yield error
-        at = end
+        found.append(_read(data[at : at + segment_bytes]))
+        at += segment_bytes
+    return found
+
+
+def _read(data: memoryview) -> Packet | BadPacket:
+    try:
+        return parse(data)
+    except BadPacket as error:
+        return error
 
 
 def parse(data: memoryview) -> Packet:
@@ -311,7 +318,7 @@ def parse(data: memoryview) -> Packet:
     if seal != 0:
         raise BadPacket("packet: sealed")
     packet_head = Head(kind, digest, sender, receiver, incarnation, number)
-    if kind in (PacketKind.DATA, PacketKind.UNRELIABLE):
+    if kind in _CARRYING:
         return Data(packet_head, 1, _parse_items(data), len(data))
     body = data[HEAD_BYTES:]
     if kind == PacketKind.ACK and len(body) == _ACK.size:
@@ -341,7 +348,7 @@ def _parse_items(data: memoryview) -> list[Item]:
         at += ITEM_BYTES
         if at + length > end:
             raise BadPacket("item: longer than its packet")
-        if kind == ItemType.FRAGMENT:
+        if kind == _FRAGMENT_TYPE:
             items.append(_parse_fragment(data, at, length))
         elif kind == ItemType.UPDATE and length == _UPDATE.size:
             source, flags, serial, number, lts, aru = _UPDATE.unpack_from(data, at)

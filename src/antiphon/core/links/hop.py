@@ -328,10 +328,20 @@ class HopLink:
             self.pump(now_us)
 
     def next_deadline_us(self) -> int:
+        """When `timeout` has something to do. Asked after every event, hence without a loop."""
         deadline_us = self._hello_us
-        for due_us in (self._ack_us, self.reception.ask_us, self._probe_us, self._refill_us):
-            if due_us is not None and due_us < deadline_us:
-                deadline_us = due_us
+        due_us = self._ack_us
+        if due_us is not None and due_us < deadline_us:
+            deadline_us = due_us
+        due_us = self.reception.ask_us
+        if due_us is not None and due_us < deadline_us:
+            deadline_us = due_us
+        due_us = self._probe_us
+        if due_us is not None and due_us < deadline_us:
+            deadline_us = due_us
+        due_us = self._refill_us
+        if due_us is not None and due_us < deadline_us:
+            deadline_us = due_us
         return deadline_us
 
     # Acks, nacks, probes --------------------------------------------------------------------------------

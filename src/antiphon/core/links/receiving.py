@@ -30,16 +30,12 @@ class Reception:
         self.highest = 0
         self.nack_delay_us = NACK_DELAY_MIN_US
         self._gaps: dict[int, _Gap] = {}
-        self._ask_us: int | None = None
+        self.ask_us: int | None = None
+        """When to ask for missing packets, if any are missing."""
 
     @property
     def missing(self) -> int:
         return len(self._gaps)
-
-    @property
-    def ask_us(self) -> int | None:
-        """When to ask for missing packets, if any are missing."""
-        return self._ask_us
 
     def accept(self, number: int, count: int, now_us: int) -> bool:
         """Whether `number` and the `count - 1` after it are all new; notes them if so.
@@ -74,8 +70,8 @@ class Reception:
         ask_us = now_us + self.nack_delay_us
         for number in range(self.highest + 1, before):
             self._gaps[number] = _Gap(now_us, ask_us)
-        if self._ask_us is None or ask_us < self._ask_us:
-            self._ask_us = ask_us
+        if self.ask_us is None or ask_us < self.ask_us:
+            self.ask_us = ask_us
         return True
 
     def _fill(self, number: int, now_us: int) -> None:
@@ -88,7 +84,7 @@ class Reception:
             )
         if not self._gaps:
             self.aru = self.highest
-            self._ask_us = None
+            self.ask_us = None
         while self.aru < self.highest and self.aru + 1 not in self._gaps:
             self.aru += 1
 
@@ -114,7 +110,7 @@ class Reception:
             for _ in range(min(gap.asked - 1, 12)):
                 wait_us = wait_us * 3 // 2
             gap.ask_us = now_us + min(NACK_WAIT_MAX_US, wait_us)
-        self._ask_us = min((gap.ask_us for gap in self._gaps.values()), default=None)
+        self.ask_us = min((gap.ask_us for gap in self._gaps.values()), default=None)
         return ranges, asked_most
 
     def forgive(self) -> None:
