@@ -82,7 +82,7 @@ def test_anyone_may_send_to_a_group():
 
 
 def test_a_member_of_several_groups_gets_a_message_once():
-    """(issue of multi-group sends: delivered once to a member of several of them)"""
+    """(several groups in one message: delivered once to a member of several of them)"""
     cluster = Cluster(2)
     alice, bob = cluster.client(0, "alice"), cluster.client(1, "bob")
     for group in ("g", "h"):
