@@ -212,6 +212,12 @@ def run_seeds(
     return summary
 
 
+def _die_when_told() -> None:
+    """In a process of the pool: SIGTERM ends it at once. A handler inherited from the program would run only
+    between two steps of Python, which one that waits for a lock never comes to; the pool would wait for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _outcomes(seeds: range, run: Callable[[int], Outcome], jobs: int) -> Iterator[Outcome]:
     if jobs <= 1 or len(seeds) <= 1:
         yield from map(run, seeds)
@@ -219,8 +225,10 @@ def _outcomes(seeds: range, run: Callable[[int], Outcome], jobs: int) -> Iterato
     # Ctrl-C reaches the whole process group. The pool's processes are born deaf to it: their owner ends them.
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        with multiprocessing.get_context("fork").Pool(min(jobs, len(seeds))) as pool:
+        with multiprocessing.get_context("fork").Pool(min(jobs, len(seeds)), _die_when_told) as pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             yield from pool.imap(run, seeds)
+            pool.close()
+            pool.join()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, usual)
