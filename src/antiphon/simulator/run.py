@@ -214,7 +214,7 @@ def run_seeds(
 
 def _die_when_told() -> None:
     """In a process of the pool: SIGTERM ends it at once. A handler inherited from the program would run only
-    between two steps of Python, which one that waits for a lock never comes to; the pool would wait for it."""
+    between two steps of Python, where one that waits for a lock never comes; the pool would wait for it."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
