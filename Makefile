@@ -14,7 +14,7 @@ PROGRAMS := src tests bench examples
 help:
 	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
 	@echo "make test       the whole test suite, about two minutes"
-	@echo "make test-long  thousands of simulator seeds and the slow tests"
+	@echo "make test-long  thousands of simulator seeds, plans on real networks, the slow tests"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make bench      throughput and latency on this machine"
 	@echo "make setup      only create .venv and install"
@@ -37,7 +37,8 @@ test: setup
 
 test-long: setup
 	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
-	$(BIN)/antiphon simulate --seeds 0-4999
+	$(BIN)/antiphon simulate --seeds 0-1999 --scenario swarm
+	$(BIN)/antiphon simulate --seeds 0-1999
 
 lint: setup
 	$(BIN)/ruff check $(PROGRAMS)

@@ -18,22 +18,25 @@ from antiphon.wire import bundle, frames
 
 BUNDLES = 3_000
 STEP_US = 20_000
+FORMED_WITHIN_US = 60_000_000
 
 
 class Pair:
     """Nodes in a chain; a sender at one end, a member of the group at the other."""
 
     def __init__(self, sites: int, payloads: list[bytes]) -> None:
-        self.now_us = 0
+        self.now_us = STEP_US
         names = [f"s{number}" for number in range(sites)]
         self.nodes = [
-            Node(self._config(names), f"d{number}", incarnation=1 + number, now_us=0)
+            Node(self._config(names), f"d{number}", incarnation=1 + number, now_us=self.now_us)
             for number in range(sites)
         ]
         self.spent_s = [0.0] * sites
-        self._run(50)
-        sender = self.nodes[0].connect(frames.Connect(frames.PROTOCOL_VERSION, "sender"), 0)
-        member = self.nodes[-1].connect(frames.Connect(frames.PROTOCOL_VERSION, "member"), 0)
+        while not all(node.is_quiet and len(node.view.members) == sites for node in self.nodes):
+            self._run(1)
+            assert self.now_us < FORMED_WITHIN_US, "the nodes do not find each other"
+        sender = self.nodes[0].connect(frames.Connect(frames.PROTOCOL_VERSION, "sender"), self.now_us)
+        member = self.nodes[-1].connect(frames.Connect(frames.PROTOCOL_VERSION, "member"), self.now_us)
         assert isinstance(sender, frames.Welcome) and isinstance(member, frames.Welcome)
         self.nodes[-1].control(member.session, frames.Join("g"), self.now_us)
         self._run(50)

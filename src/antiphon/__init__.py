@@ -1,21 +1,22 @@
 """Antiphon: wide-area group communication for Python.
 
 Processes join named groups; every message sent to a group reaches its members with the reliability, order
-and stability that its sender asked for; every member sees joins and leaves at the same point of the stream.
+and stability that its sender asked for; every member sees joins, leaves, crashes, partitions and merges at
+the same point of the stream.
 
     connect             a session with a daemon, for asyncio
     blocking.connect    the same for threads
     Service             the delivery levels
-    Message View Left   what a session delivers
+    Event               what a session delivers: Message View TransitionalSignal Left Reconnected
     errors              every error that can be raised, in one tree
 """
 
 from importlib.metadata import PackageNotFoundError, version
 
 from antiphon import blocking, errors
-from antiphon.client import Session, connect
+from antiphon.client import Event, Reconnected, Sent, Session, connect
 from antiphon.service import Service
-from antiphon.types import Cause, Left, Message, MessageId, View, ViewId
+from antiphon.types import Cause, Left, Message, MessageId, TransitionalSignal, View, ViewId
 
 try:
     __version__ = version("antiphon")
@@ -24,11 +25,15 @@ except PackageNotFoundError:  # a checkout on the path, not installed
 
 __all__ = [
     "Cause",
+    "Event",
     "Left",
     "Message",
     "MessageId",
+    "Reconnected",
+    "Sent",
     "Service",
     "Session",
+    "TransitionalSignal",
     "View",
     "ViewId",
     "__version__",

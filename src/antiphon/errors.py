@@ -6,11 +6,14 @@
      ├── ConfigError            the configuration file is wrong; says line, key and what was expected
      ├── ConnectError           no daemon answered, or it refused this session
      │    └── Refused           the daemon's own words: why it does not take this session
-     ├── Disconnected           the session ended; `reason` says why, `unknown_fate` how many sends hang
+     ├── Disconnected           the session ended; `reason` says why, `unknown` which sends hang
      └── BadPacket, BadFrame    bytes from outside that are not ours; counted and dropped by daemons
 
-UsageError leaves the session as it was. After Disconnected, connect again.
+UsageError leaves the session as it was. After Disconnected, connect again; `connect(reconnect=True)` does
+that by itself.
 """
+
+from typing import Any
 
 
 class AntiphonError(Exception):
@@ -46,14 +49,16 @@ class Disconnected(AntiphonError, ConnectionError):
     """The session is over.
 
     `reason` is the daemon's word for it, or what the socket said. `unknown_fate` counts the messages that
-    were handed over and may or may not have been ordered before the end.
+    were handed over and may or may not have been ordered before the end; `unknown` has the newest of them as
+    `antiphon.Sent`, oldest first, as many as are kept.
     """
 
-    def __init__(self, reason: str, unknown_fate: int = 0) -> None:
+    def __init__(self, reason: str, unknown_fate: int = 0, unknown: tuple[Any, ...] = ()) -> None:
         fate = f"; {unknown_fate} sent messages have an unknown fate" if unknown_fate else ""
         super().__init__(f"disconnected: {reason}{fate}")
         self.reason = reason
         self.unknown_fate = unknown_fate
+        self.unknown = unknown
 
 
 class BadPacket(AntiphonError):

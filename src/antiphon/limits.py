@@ -14,6 +14,11 @@ GROUPS_PER_MESSAGE_MAX = 100
 # Topology -------------------------------------------------------------------------------------------------
 SITES_MAX = 64
 """Destination sets are 64-bit masks; the seeds aim at several tens of sites."""
+DAEMONS_PER_SITE_MAX = 64
+"""A site's representative speaks for it with each of its other daemons directly."""
+DAEMONS_MAX = 512
+"""In all sites together: half of what the low 10 bits of an lts can tell apart, and what is known of each
+other daemon still fits into a few packets."""
 
 # Messages and bundles -------------------------------------------------------------------------------------
 MESSAGE_MAX_BYTES = 16 * 1024 * 1024
@@ -22,6 +27,8 @@ BUNDLE_TARGET_BYTES = 60_000
 BUNDLE_MESSAGES_MAX = 8_192
 FRAME_MAX_BYTES = MESSAGE_MAX_BYTES + 16_384
 """The largest frame on a client connection: one message of the largest size with its header and names."""
+BUNDLE_MAX_BYTES = FRAME_MAX_BYTES + 4_096
+"""The largest bundle between daemons: the largest frame, sent again inside another bundle or two."""
 CONTROL_FRAME_MAX_BYTES = 1024 * 1024
 """Control frames carry names and lists of members, never payloads."""
 
@@ -56,6 +63,13 @@ UNRELIABLE_REASSEMBLY_MAX_BYTES = 32 * 1024 * 1024
 UNRELIABLE_REASSEMBLY_TIMEOUT_US = 1_000_000
 UNRELIABLE_MEMORY = 1_024
 """Numbers remembered per source to drop duplicates of unreliable bundles."""
+
+# Membership -----------------------------------------------------------------------------------------------
+OUTSTANDING_MAX = 1 << 22
+"""Bundles of one source between the slowest and the fastest of its receivers: `UNSTABLE_MAX_BYTES` of the
+smallest ones are twenty times fewer."""
+ROUNDS_KEPT = 64
+"""Membership rounds that a daemon remembers, for `antiphon explain`."""
 
 # Sessions -------------------------------------------------------------------------------------------------
 SESSIONS_MAX = 10_000

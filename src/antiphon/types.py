@@ -57,26 +57,33 @@ class MessageId(Struct, frozen=True, order=True):
     """What makes a message itself: who sent it and its place among what they sent."""
 
     daemon: int
+    incarnation: int
+    """Of the daemon's process: one that was restarted counts its sessions anew."""
     session: int
     sequence: int
 
     def __str__(self) -> str:
-        return f"{self.daemon}.{self.session}.{self.sequence}"
+        return f"{self.daemon}.{self.incarnation:x}.{self.session}.{self.sequence}"
 
 
 class ViewId(Struct, frozen=True, order=True):
     """Identifies a view of a group; at one member, later views are greater.
 
-    `epoch` is the lts of the daemon view underneath; `lts` and `daemon` are those of the agreed message
-    that made this view.
+    Follows: thesis, definition 6.1. Deviation: instead of an index that turns negative there are `branch` and
+    `lts`, so that views which daemons install on the two sides of a cut never share an identifier.
     """
 
     epoch: int
+    """Identifier of the daemon view in which it was made."""
+    branch: int
+    """0, or the daemon view that was about to follow: such a view was made after the cut."""
     lts: int
+    """Of the agreed message that made it."""
     daemon: int
+    """The sender of that message."""
 
     def __str__(self) -> str:
-        return f"{self.epoch}.{self.lts}.{self.daemon}"
+        return f"{self.epoch}.{self.branch}.{self.lts}.{self.daemon}"
 
 
 class Cause(Enum):
@@ -85,6 +92,10 @@ class Cause(Enum):
     JOIN = "join"
     LEAVE = "leave"
     DISCONNECT = "disconnect"
+    NETWORK = "network"
+    """Daemons of members crashed, or were cut off."""
+    MERGE = "merge"
+    """Daemons with members came, or came back."""
 
 
 class View(Struct, frozen=True):
@@ -98,7 +109,16 @@ class View(Struct, frozen=True):
     """The members who come with the receiver from the same previous view; empty in a member's first view."""
     cause: Cause
     changed: tuple[str, ...]
-    """Who joined, left or disconnected."""
+    """Who joined, left or disconnected, was lost or came with a merge."""
+
+
+class TransitionalSignal(Struct, frozen=True):
+    """Some members of the view are lost: from here to the next view, the guarantees hold for those who come
+    along (its transitional set) and are unknown for the others."""
+
+    group: str
+    id: ViewId
+    """The view that is ending."""
 
 
 class Left(Struct, frozen=True):
@@ -116,6 +136,7 @@ class Envelope(Struct, frozen=True):
     service: Service
     tag: int
     daemon: int
+    incarnation: int
     session: int
     sequence: int
     """Of the first message of the bundle."""
@@ -158,7 +179,9 @@ class Message(Struct, frozen=True):
     @property
     def id(self) -> MessageId:
         envelope = self.envelope
-        return MessageId(envelope.daemon, envelope.session, envelope.sequence + self.index)
+        return MessageId(
+            envelope.daemon, envelope.incarnation, envelope.session, envelope.sequence + self.index
+        )
 
     @property
     def sent_us(self) -> int:

@@ -12,6 +12,7 @@ from command_line import COMMAND, TIMEOUT_S, Finished, Run, Start, environment
 from antiphon.client import ask_status
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
+from antiphon.runtime.status import has_formed
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def addresses() -> Iterator[list[str]]:
         places = [daemon.clients[0] for _, daemon in config.daemons()]
         with Daemon(config, "d1"), Daemon(config, "d2"):
             deadline_s = time.monotonic() + TIMEOUT_S
-            while any(link["state"] != "open" for place in places for link in ask_status(place)["links"]):
+            while not has_formed([ask_status(place) for place in places], config.daemon_names):
                 assert time.monotonic() < deadline_s
                 time.sleep(0.01)
             yield places

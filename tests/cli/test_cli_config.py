@@ -14,12 +14,12 @@ def test_the_example_passes_its_own_check(antiphon: Run, tmp_path: Path) -> None
     (tmp_path / "cluster.toml").write_text(example.stdout)
     done = antiphon("config", "check", "cluster.toml")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "3 sites, 2 links" in done.stdout
+    assert "3 sites, 4 daemons, 2 links: oslo (oslo1, oslo2); lima (lima1); perth (perth1)" in done.stdout
 
 
 def test_the_example_shows_the_defaults(antiphon: Run) -> None:
     parsed = config.parse(antiphon("config", "example").stdout)
-    assert parsed.settings.delta_ms == config.Settings().delta_ms
+    assert parsed.settings == config.Settings(name="example")
     assert parsed.links[1].packet_bytes == config.LinkConfig(sites=("a", "b")).packet_bytes
 
 

@@ -8,16 +8,21 @@ import pytest
 from command_line import COMMAND, TIMEOUT_S, Run, environment
 
 
-@pytest.mark.parametrize("sites", [3, 5])
+@pytest.mark.parametrize(("sites", "daemons"), [(3, 2), (5, 1)])
 def test_the_abridged_story(
-    antiphon: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sites: int
+    antiphon: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sites: int, daemons: int
 ) -> None:
     scratch = tmp_path / "t"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
-    done = antiphon("demo", "--seconds", "8" if sites == 5 else "5", "--sites", str(sites))
+    done = antiphon("demo", "--seconds", "19", "--sites", str(sites), "--daemons", str(daemons))
     assert (done.returncode, done.stderr) == (0, "")
-    for promise in ("every column is the same", "the same view at the same place"):
+    for promise in (
+        "every column is the same",
+        "the same view at the same place",
+        "each side saw one story",
+        "all who stayed saw the same",
+    ):
         assert f"checked: {promise}" in done.stdout
     assert done.stdout.count("The time is up") == 1
     assert done.stdout.endswith("everybody disconnects and the daemons stop.\n")

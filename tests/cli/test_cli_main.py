@@ -1,6 +1,7 @@
 """What holds for every verb: help, exit codes, one clear line for an error."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -14,7 +15,7 @@ from command_line import COMMAND, TIMEOUT_S, Run, Start, is_one_line
 from antiphon.cli import entry
 
 VERBS = (
-    "demo", "daemon", "status", "send", "listen", "chat", "flood", "simulate",
+    "demo", "daemon", "status", "explain", "send", "listen", "chat", "flood", "simulate",
     "config check", "config example", "bench throughput", "bench latency",
 )  # fmt: skip
 
@@ -23,7 +24,7 @@ VERBS = (
 def test_help_has_an_example(antiphon: Run, verb: str) -> None:
     done = antiphon(*verb.split(), "--help")
     assert done.returncode == 0
-    example = done.stdout.split("Example:")[1]
+    example = re.split("Examples?:", done.stdout)[1]
     assert f"antiphon {verb}" in example
 
 
@@ -57,7 +58,7 @@ def test_version(antiphon: Run) -> None:
         ("config", "check", "absent.toml"),
         ("daemon", "--config", "absent.toml", "--name", "d1"),
         ("bench", "throughput", "--case", "moon"),
-        ("demo", "--daemons", "2"),
+        ("demo", "--daemons", "5"),
         ("demo", "--sites", "1"),
         ("demo", "--seconds", "soon"),
     ],
@@ -89,7 +90,14 @@ def test_a_bad_group_is_wrong_use(antiphon: Run, addresses: list[str], group: st
 
 
 def test_a_daemon_that_is_not_there_is_a_fault(antiphon: Run) -> None:
-    for verb in (("status",), ("send", "chat"), ("listen", "chat"), ("chat", "tea"), ("flood",)):
+    for verb in (
+        ("status",),
+        ("explain",),
+        ("send", "chat"),
+        ("listen", "chat"),
+        ("chat", "tea"),
+        ("flood",),
+    ):
         done = antiphon(*verb, "--address", "unix:nobody.sock")
         assert (done.returncode, done.stdout) == (1, ""), verb
         assert is_one_line(done.stderr)

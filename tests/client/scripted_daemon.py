@@ -17,13 +17,15 @@ WELCOME = frames.Welcome(
     daemon_number=3,
     message_max_bytes=1 << 24,
 )
+OWN = {"sender": WELCOME.name, "daemon": WELCOME.daemon_number, "session": WELCOME.session}
+"""How a message of the welcomed session itself comes back."""
 
 
 class ScriptedDaemon:
     """Listens at `address`; after `welcome` the test says and hears frames itself."""
 
-    def __init__(self, directory: Path) -> None:
-        path = directory / "s.sock"
+    def __init__(self, directory: Path, name: str = "s") -> None:
+        path = directory / f"{name}.sock"
         self.address = f"unix:{path}"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
@@ -31,12 +33,14 @@ class ScriptedDaemon:
         self._listener.settimeout(30)
         self._heard = bytearray()
 
-    def welcome(self, answer: frames.FromDaemon = WELCOME) -> None:
-        """Take the next connection and answer its first word."""
+    def welcome(self, answer: frames.FromDaemon = WELCOME) -> frames.FromClient:
+        """Take the next connection and answer its first word; what that was."""
         self.connection, _ = self._listener.accept()
         self.connection.settimeout(30)
-        self.hear_control()
+        self._heard.clear()
+        word = self.hear_control()
         self.say(answer)
+        return word
 
     def say(self, *values: frames.FromDaemon | bytes) -> None:
         for value in values:
@@ -81,11 +85,16 @@ class ScriptedDaemon:
 
 
 def delivered(
-    *payloads: bytes, sender: str = "#bob#d2", daemon: int = 4, session: int = 9, sequence: int = 1
+    *payloads: bytes,
+    sender: str = "#bob#d2",
+    daemon: int = 4,
+    session: int = 9,
+    sequence: int = 1,
+    service: Service = Service.SAFE,
 ) -> bytes:
     """A bundle as a daemon delivers it."""
     names = bundle.names_area(sender, ["chat"])
-    data = bytearray(b"".join(bundle.encode(names, 1, Service.AGREED, payloads)))
+    data = bytearray(b"".join(bundle.encode(names, 1, service, payloads)))
     bundle.stamp(
         data,
         msgspec.structs.replace(

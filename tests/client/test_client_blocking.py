@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from scripted_daemon import ScriptedDaemon, delivered
+from scripted_daemon import OWN, ScriptedDaemon, delivered
 
 import antiphon
-from antiphon import Left, Message, Service, View, errors, limits
+from antiphon import Left, Message, Sent, Service, View, errors, limits
 from antiphon.blocking import Session, connect
 from antiphon.client import blocking as blocking_module
 from antiphon.wire import frames
@@ -299,17 +299,27 @@ def test_a_receive_gives_up_in_time_though_another_thread_receives(address):
         assert waiting.result().payload == b"here you are"
 
 
-@pytest.mark.parametrize("service", [Service.UNRELIABLE, Service.AGREED])
-def test_unreliable_messages_have_no_fate_but_are_counted_along(address, service):
-    with connect(address) as session:
-        session.join("chat")
-        for _ in range(5):
-            session.send("chat", b"lost for all I care", Service.UNRELIABLE)
-        session.send("chat", b"came back", service)
-        assert len(messages(session, 6)) == 6
-        session.send("elsewhere", b"unknown")
-        session.send("elsewhere", b"unknown")
-        assert session._outgoing.unaccepted(session._incoming.accepted_sequence) == 2
+def test_unreliable_messages_have_no_fate_but_are_counted_along(peer):
+    session = met(peer)
+    session.join("chat", wait=False)  # 1
+    for _ in range(5):
+        session.send("chat", b"lost for all I care", Service.UNRELIABLE)  # 2 to 6
+    session.send("chat", b"came back")  # 7
+    peer.say(delivered(b"came back", sequence=7, **OWN))
+    assert len(messages(session, 1)) == 1
+    for _ in range(2):
+        session.send("elsewhere", b"unknown")  # 8 9
+    assert session._outgoing.unaccepted() == 2
+    peer.say(frames.Accepted(8), delivered(b"later"))
+    assert len(messages(session, 1)) == 1
+    assert session._outgoing.unaccepted() == 1
+    peer.hang_up()
+    with pytest.raises(errors.Disconnected) as caught:
+        session.close()
+    assert (caught.value.unknown_fate, caught.value.unknown) == (
+        1,
+        (Sent(("elsewhere",), b"unknown", Service.AGREED),),
+    )
 
 
 def test_many_threads_join_while_another_closes(address):

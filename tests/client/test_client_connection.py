@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from scripted_daemon import WELCOME, ScriptedDaemon, delivered
+from scripted_daemon import OWN, WELCOME, ScriptedDaemon, delivered
 
 import antiphon
 from antiphon import Session, errors, limits
@@ -142,8 +142,7 @@ async def test_unknown_fate_counts_what_did_not_come_back(peer):
     await session.join("chat", wait=False)  # takes the daemon's number 1
     for _ in range(10):
         await session.send("chat", b"x")  # 2 to 11
-    own = {"sender": WELCOME.name, "daemon": WELCOME.daemon_number, "session": WELCOME.session}
-    peer.say(delivered(b"x", b"x", b"x", sequence=2, **own))
+    peer.say(delivered(b"x", b"x", b"x", sequence=2, **OWN))
     for _ in range(3):
         await session.receive()
     peer.hang_up()

@@ -3,6 +3,8 @@
 import pytest
 
 from antiphon import limits
+from antiphon.client import Sent, _ledger
+from antiphon.client._ledger import Ledger
 from antiphon.client._outgoing import Outgoing
 from antiphon.errors import MessageTooLarge, UsageError
 from antiphon.service import Service
@@ -192,7 +194,8 @@ def test_too_large_a_message_names_the_size_and_the_limit():
 
 
 def test_unaccepted_counts_messages_and_nothing_else():
-    outgoing = Outgoing("#a#d1")
+    ledger = Ledger()
+    outgoing = Outgoing("#a#d1", ledger=ledger)
     outgoing.control(frames.Join("chat"))  # 1
     for _ in range(3):
         add(outgoing, b"x")  # 2 3 4
@@ -200,9 +203,51 @@ def test_unaccepted_counts_messages_and_nothing_else():
     for _ in range(2):
         add(outgoing, b"lost for all I care", service=Service.UNRELIABLE)  # 6 7
     add(outgoing, b"x")  # 8
-    assert outgoing.unaccepted(0) == 4
-    assert outgoing.unaccepted(3) == 2
-    assert outgoing.unaccepted(4) == 1
-    assert outgoing.unaccepted(6) == 1
-    assert outgoing.unaccepted(8) == 0
-    assert outgoing.unaccepted(0) == 4, "asking changes nothing"
+    outgoing.close_bundle()
+    for accepted, left in ((0, 4), (3, 2), (4, 1), (6, 1), (8, 0)):
+        ledger.accept(accepted)
+        assert outgoing.unaccepted() == left
+        assert outgoing.unaccepted() == len(outgoing.unknown()), "asking changes nothing"
+
+
+def test_unknown_sends_are_told_as_they_were_given():
+    outgoing = Outgoing("#a#d1")
+    add(outgoing, b"one", groups=["chat", "news"], service=Service.SAFE, tag=7, self_discard=True)
+    add(outgoing, b"still open", groups="chat")
+    assert outgoing.unknown() == (
+        Sent(("chat", "news"), b"one", Service.SAFE, 7, True),
+        Sent(("chat",), b"still open", AGREED, 0, False),
+    )
+
+
+def test_only_so_much_is_kept_but_all_is_counted(monkeypatch):
+    monkeypatch.setattr(_ledger, "KEPT_MAX_BYTES", 10_000)
+    outgoing = Outgoing("#a#d1", gathers=False)
+    for number in range(100):
+        add(outgoing, number.to_bytes(1, "big") * 1_000)
+    assert outgoing.unaccepted() == 100
+    kept = [sent.payload[0] for sent in outgoing.unknown()]
+    assert 5 <= len(kept) <= 10
+    assert kept == list(range(100))[-len(kept) :], "the newest"
+
+
+def test_what_is_accepted_is_not_kept():
+    ledger = Ledger()
+    outgoing = Outgoing("#a#d1", gathers=False, ledger=ledger)
+    for _ in range(10):
+        add(outgoing, b"x")
+    ledger.accept(7)
+    ledger.forget()
+    assert len(ledger._kept) == 3
+    assert len(outgoing.unknown()) == outgoing.unaccepted() == 3
+
+
+def test_a_new_connection_begins_with_another_name_and_account():
+    outgoing = Outgoing("#a#d1")
+    add(outgoing, b"lost")
+    outgoing.begin_again("#a#d2", limits.MESSAGE_MAX_BYTES, Ledger())
+    assert (outgoing.queued_bytes, outgoing.unknown()) == (0, ())
+    add(outgoing, b"sent")
+    (messages,) = drain(outgoing)
+    assert isinstance(messages, list)
+    assert [(message.sender, message.payload) for message in messages] == [("#a#d2", b"sent")]

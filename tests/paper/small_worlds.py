@@ -1,18 +1,31 @@
 """Small worlds for tests that read as stories: two ends of a link or a few nodes, time and losses in hand."""
 
+import heapq
+from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
+from antiphon.core.membership.rounds import Reason
+from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
+from antiphon.core.observer import Observer
 from antiphon.service import Service
-from antiphon.types import Message, View
+from antiphon.types import Left, Message, TransitionalSignal, View
 from antiphon.wire import bundle, frames, packet
+from antiphon.wire.bundle import Header
 from antiphon.wire.packet import Fragment, Packet
 
+Event = Message | View | TransitionalSignal | frames.FromDaemon
+
 DELAY_US = 10_000
+VIEW = 77
+HELLO_US = 1_000_000
+START_US = 1_000_000
+WITHIN_US = 60_000_000
 
 
 def packets_of(datagram: Datagram) -> list[bytes]:
@@ -37,7 +50,10 @@ class LinkPair:
                 me=me,
                 peer=1 - me,
                 digest=7,
+                view=VIEW,
                 incarnation=100 + me,
+                peer_incarnation=101 - me,
+                hello_us=HELLO_US,
                 packet_bytes=packet_bytes,
                 window_bytes=window_bytes,
                 rate_bytes_per_s=rate_bytes_per_s,
@@ -96,57 +112,150 @@ class LinkPair:
         return [incoming for end, incoming in self.seen if end == receiver and isinstance(incoming, kind)]
 
 
-def chain_config(sites: int, **settings: float) -> Config:
-    """Sites s0, s1, ... in a chain, one daemon d0, d1, ... each."""
+def world_config(sites: int, *, daemons: int = 1, mesh: bool = False, **settings: float | str) -> Config:
+    """Sites s0, s1, ... in a chain, or every two of them joined; daemons d0, d1, ... count through them."""
+    names = [f"s{site}" for site in range(sites)]
+    numbers = iter(range(sites * daemons))
     return config.build(
-        tuple(SiteConfig(f"s{i}", (DaemonConfig(f"d{i}", f"127.0.0.1:{4000 + i}"),)) for i in range(sites)),
-        tuple(LinkConfig((f"s{i}", f"s{i + 1}")) for i in range(sites - 1)),
+        tuple(
+            SiteConfig(
+                name,
+                tuple(
+                    DaemonConfig(f"d{number}", f"127.0.0.1:{4000 + number}")
+                    for _, number in zip(range(daemons), numbers, strict=False)
+                ),
+            )
+            for name in names
+        ),
+        () if mesh else tuple(LinkConfig(pair) for pair in pairwise(names)),
         Settings(**settings),  # type: ignore[arg-type]
     )
 
 
-class Cluster:
-    """Nodes in a chain, a fixed delay per hop, clients in hand, no losses unless `lose` says so."""
+class Diary(Observer):
+    """What a node told about itself, in order."""
 
-    def __init__(self, sites: int, delay_us: int = DELAY_US, **settings: float) -> None:
-        self.now_us = 0
+    def __init__(self) -> None:
+        self.entries: list[tuple[object, ...]] = []
+
+    def sent(self, view_id: int, header: Header) -> None:
+        self.entries.append(("sent", view_id, header))
+
+    def delivered(self, view_id: int, header: Header) -> None:
+        self.entries.append(("delivered", view_id, header))
+
+    def signalled(self, view_id: int, transitional: tuple[int, ...], groups: tuple[str, ...]) -> None:
+        self.entries.append(("signalled", view_id, transitional, groups))
+
+    def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
+        self.entries.append(("installed", view, transitional))
+
+    def entered(self, state: str, reason: str, now_us: int) -> None:
+        self.entries.append(("entered", state, reason, now_us))
+
+    def of(self, kind: str) -> list[tuple[object, ...]]:
+        """The entries of one kind, without its name."""
+        return [rest for name, *rest in self.entries if name == kind]  # type: ignore[misc]
+
+    @property
+    def views(self) -> list[DaemonView]:
+        return [view for view, _ in self.of("installed")]  # type: ignore[misc]
+
+    @property
+    def states(self) -> list[str]:
+        """Every state that was entered, in order."""
+        return [state for state, *_ in self.of("entered")]  # type: ignore[misc]
+
+
+class Cluster:
+    """Nodes, a fixed delay per hop, clients in hand, no losses unless `lose`, `block` or `crash` says so.
+
+    With one daemon a site, a daemon's number is its site's, too.
+    """
+
+    def __init__(
+        self,
+        sites: int,
+        delay_us: int = DELAY_US,
+        *,
+        daemons: int = 1,
+        mesh: bool = False,
+        formed: bool = True,
+        **settings: float | str,
+    ) -> None:
+        """`formed`: wait until all daemons are in one view."""
+        self.now_us = START_US
         self.delay_us = delay_us
-        self.config = chain_config(sites, **settings)
-        self.nodes = [Node(self.config, f"d{i}", incarnation=1 + i, now_us=0) for i in range(sites)]
+        self.config = world_config(sites, daemons=daemons, mesh=mesh, **settings)
         self.lose: Callable[[int, bytes], bool] = lambda receiver, data: False
+        """Decides when a packet is sent whether it is lost on its way to the receiver."""
+        self.blocked: set[tuple[int, int]] = set()
+        """(sender, receiver) pairs between which nothing arrives, not even what is on its way."""
         self.crossed: list[tuple[int, int, bytes]] = []
         """(sender, receiver, packet) of everything that was sent."""
-        self.events: dict[str, list[Message | View | frames.FromDaemon]] = {}
+        self.events: dict[str, list[Event]] = {}
         self.times: dict[str, list[int]] = {}
         self._clients: dict[str, tuple[int, int]] = {}
-        self._flying: list[tuple[int, int, bytes]] = []
-        self.run(500_000)
+        self._flying: list[tuple[int, int, int, int, bytes]] = []
+        self._serial = 0
+        self._paused_until_us: dict[int, int] = {}
+        self._lives: Counter[int] = Counter()
+        self.diaries = [Diary() for _ in self.config.daemon_names]
+        self.nodes = [self._node(number) for number in range(self.config.daemon_count)]
+        self.alive = set(range(self.config.daemon_count))
+        for number in self.alive:
+            self._drain(number)
+        if formed:
+            self.settle()
 
-    def client(self, site: int, name: str, **options: bool | int) -> str:
-        """A client called `name` at a site; its private name."""
-        answer = self.nodes[site].connect(
-            frames.Connect(frames.PROTOCOL_VERSION, name, **options), self.now_us
+    def _node(self, number: int) -> Node:
+        self._lives[number] += 1
+        return Node(
+            self.config,
+            self.config.daemon_names[number],
+            incarnation=100 * self._lives[number] + number,
+            now_us=self.now_us,
+            wall_us=self.now_us - START_US,
+            observer=self.diaries[number],
+        )
+
+    # Clients ----------------------------------------------------------------------------------------------
+
+    def client(self, daemon: int, name: str, **options: bool | int) -> str:
+        """A client called `name` of a daemon; its private name."""
+        answer = self.nodes[daemon].connect(
+            frames.Connect(frames.PROTOCOL_VERSION, name, **options),  # type: ignore[arg-type]
+            self.now_us,
         )
         assert isinstance(answer, frames.Welcome), answer
-        self._clients[answer.name] = (site, answer.session)
-        self.events[answer.name] = []
-        self.times[answer.name] = []
+        self._clients[answer.name] = (daemon, answer.session)
+        self.events.setdefault(answer.name, [])
+        self.times.setdefault(answer.name, [])
         return answer.name
 
+    def members(self, group: str = "g", *, of: list[int] | None = None) -> list[str]:
+        """A client c0, c1, ... of each daemon (or of some), all of them members of one group."""
+        daemons = list(range(self.config.daemon_count)) if of is None else of
+        clients = [self.client(daemon, f"c{daemon}") for daemon in daemons]
+        for client in clients:
+            self.join(client, group)
+            self.settle()
+        return clients
+
     def join(self, client: str, group: str) -> None:
-        site, session = self._clients[client]
-        self.nodes[site].control(session, frames.Join(group), self.now_us)
-        self._drain(site)
+        daemon, session = self._clients[client]
+        self.nodes[daemon].control(session, frames.Join(group), self.now_us)
+        self._drain(daemon)
 
     def leave(self, client: str, group: str) -> None:
-        site, session = self._clients[client]
-        self.nodes[site].control(session, frames.Leave(group), self.now_us)
-        self._drain(site)
+        daemon, session = self._clients[client]
+        self.nodes[daemon].control(session, frames.Leave(group), self.now_us)
+        self._drain(daemon)
 
     def disconnect(self, client: str) -> None:
-        site, session = self._clients[client]
-        self.nodes[site].control(session, frames.Disconnect(), self.now_us)
-        self._drain(site)
+        daemon, session = self._clients[client]
+        self.nodes[daemon].control(session, frames.Disconnect(), self.now_us)
+        self._drain(daemon)
 
     def send(
         self,
@@ -156,54 +265,12 @@ class Cluster:
         service: Service = Service.AGREED,
         flags: int = 0,
     ) -> None:
-        site, session = self._clients[client]
+        daemon, session = self._clients[client]
         groups = [groups] if isinstance(groups, str) else groups
         names = bundle.names_area(client, groups)
         data = bytearray(b"".join(bundle.encode(names, len(groups), service, payloads, flags=flags)))
-        self.nodes[site].submit(session, data, self.now_us)
-        self._drain(site)
-
-    def _drain(self, site: int) -> None:
-        node = self.nodes[site]
-        node.settle(self.now_us)
-        for datagram in node.datagrams:
-            for data in packets_of(datagram):
-                self.crossed.append((site, datagram.receiver, data))
-                if not self.lose(datagram.receiver, data):
-                    self._flying.append((self.now_us + self.delay_us, datagram.receiver, data))
-        node.datagrams.clear()
-        names = {session: name for name, (where, session) in self._clients.items() if where == site}
-        for sessions, frame in node.frames:
-            for session in sessions:
-                if bytes(frame[4:5]) == b"\x01":
-                    news: list[Message | View | frames.FromDaemon] = list(bundle.decode(bytes(frame)))
-                else:
-                    control = frames.decode_from_daemon(frame)
-                    news = [control.view if isinstance(control, frames.ViewFrame) else control]
-                self.events[names[session]] += news
-                self.times[names[session]] += [self.now_us] * len(news)
-        node.frames.clear()
-        node.endings.clear()
-
-    def run(self, for_us: int) -> None:
-        """Let time pass."""
-        end_us = self.now_us + for_us
-        while True:
-            due_us, site = min(
-                (end_us if (deadline_us := node.next_deadline_us()) is None else deadline_us, index)
-                for index, node in enumerate(self.nodes)
-            )
-            arrival_us = self._flying[0][0] if self._flying else end_us
-            if min(due_us, arrival_us) >= end_us:
-                break
-            if arrival_us <= due_us:
-                self.now_us, site, data = self._flying.pop(0)
-                self.nodes[site].receive(memoryview(data), len(data), self.now_us)
-            else:
-                self.now_us = max(self.now_us, due_us)
-                self.nodes[site].timeout(self.now_us)
-            self._drain(site)
-        self.now_us = end_us
+        self.nodes[daemon].submit(session, data, self.now_us)
+        self._drain(daemon)
 
     def payloads(self, client: str) -> list[bytes]:
         """What a client got, in order."""
@@ -212,9 +279,186 @@ class Cluster:
     def views(self, client: str) -> list[View]:
         return [event for event in self.events[client] if isinstance(event, View)]
 
+    def story(self, client: str, since: int = 0) -> list[str]:
+        """What a client got, in a word or two each: a payload, `signal`, or a view's cause and members."""
+        return [told(event) for event in self.events[client][since:]]
+
     def delay_of(self, client: str, payload: bytes, since_us: int) -> int:
         """How long after `since_us` a payload was delivered."""
         for event, when_us in zip(self.events[client], self.times[client], strict=True):
             if isinstance(event, Message) and event.payload == payload:
                 return when_us - since_us
         raise AssertionError(f"{payload!r} was not delivered to {client}")
+
+    # Faults -----------------------------------------------------------------------------------------------
+
+    def crash(self, daemon: int) -> None:
+        """The daemon is gone, with everything it knew and all of its clients."""
+        self.alive.discard(daemon)
+        self._clients = {
+            name: (where, session) for name, (where, session) in self._clients.items() if where != daemon
+        }
+
+    def restart(self, daemon: int) -> None:
+        """A new process of the daemon starts with an empty memory."""
+        self.crash(daemon)
+        self.nodes[daemon] = self._node(daemon)
+        self.alive.add(daemon)
+        self._drain(daemon)
+
+    def pause(self, daemon: int, for_us: int) -> None:
+        """The daemon does nothing for a while; what comes in waits for it."""
+        self._paused_until_us[daemon] = self.now_us + for_us
+
+    def block(self, *pairs: tuple[int, int]) -> None:
+        """Nothing gets from the first to the second of each pair any more."""
+        self.blocked.update(pairs)
+
+    def cut(self, *pairs: tuple[int, int]) -> None:
+        """Nothing gets from one to the other of each pair, in either direction."""
+        for one, other in pairs:
+            self.blocked |= {(one, other), (other, one)}
+
+    def partition(self, *parts: set[int]) -> None:
+        """Only daemons of the same part reach each other; those in no part are alone."""
+        everybody = range(self.config.daemon_count)
+        self.blocked = {
+            (one, other)
+            for one in everybody
+            for other in everybody
+            if one != other and not any(one in part and other in part for part in parts)
+        }
+
+    def heal(self) -> None:
+        """All paths work again."""
+        self.blocked = set()
+
+    def lose_view(self) -> None:
+        """The network fails: what is on its way is lost, and every daemon notices at once."""
+        self._flying.clear()
+        for daemon in sorted(self.alive):
+            node = self.nodes[daemon]
+            for neighbour in sorted(node.links, key=self.alive.__contains__)[:1]:
+                node.membership.lost_link(neighbour, Reason.LINK_FAILED, "the network fails", self.now_us)
+                self._drain(daemon)
+
+    # Time -------------------------------------------------------------------------------------------------
+
+    def _drain(self, daemon: int) -> None:
+        node = self.nodes[daemon]
+        node.settle(self.now_us)
+        for datagram in node.datagrams:
+            for data in packets_of(datagram):
+                self.crossed.append((daemon, datagram.receiver, data))
+                if not self.lose(datagram.receiver, data):
+                    self._serial += 1
+                    arrives_us = self.now_us + self.delay_us
+                    flight = (arrives_us, self._serial, daemon, datagram.receiver, data)
+                    heapq.heappush(self._flying, flight)
+        node.datagrams.clear()
+        names = {session: name for name, (where, session) in self._clients.items() if where == daemon}
+        for sessions, frame in node.frames:
+            for session in sessions:
+                news = read(frame)
+                self.events[names[session]] += news
+                self.times[names[session]] += [self.now_us] * len(news)
+        node.frames.clear()
+        node.endings.clear()
+
+    def _next(self, daemon: int) -> int | None:
+        """When the daemon wants to be called."""
+        due_us = self.nodes[daemon].next_deadline_us()
+        return None if due_us is None else max(due_us, self._paused_until_us.get(daemon, 0))
+
+    def step(self, end_us: int) -> bool:
+        """The next arrival or deadline; False if there is none before `end_us`."""
+        wanted = [(due_us, daemon) for daemon in self.alive if (due_us := self._next(daemon)) is not None]
+        due_us, daemon = min(wanted, default=(end_us, -1))
+        arrival_us = self._flying[0][0] if self._flying else end_us
+        if min(due_us, arrival_us) >= end_us:
+            return False
+        if arrival_us > due_us:
+            self.now_us = max(self.now_us, due_us)
+            self.nodes[daemon].timeout(self.now_us)
+            self._drain(daemon)
+            return True
+        self.now_us, serial, sender, receiver, data = heapq.heappop(self._flying)
+        if receiver not in self.alive or (sender, receiver) in self.blocked:
+            return True
+        wakes_us = self._paused_until_us.get(receiver, 0)
+        if wakes_us > self.now_us:
+            heapq.heappush(self._flying, (wakes_us, serial, sender, receiver, data))
+            return True
+        self.nodes[receiver].receive(memoryview(data), len(data), self.now_us)
+        self._drain(receiver)
+        return True
+
+    def run(self, for_us: int) -> None:
+        """Let time pass."""
+        end_us = self.now_us + for_us
+        while self.step(end_us):
+            pass
+        self.now_us = end_us
+
+    def until(self, condition: Callable[[], object], within_us: int = WITHIN_US) -> int:
+        """Let things happen, one by one, until the condition holds; how long that took."""
+        began_us = self.now_us
+        while not condition():
+            assert self.step(began_us + within_us), f"not within {within_us / 1e6} s: {self.describe()}"
+        return self.now_us - began_us
+
+    def settle(self, *parts: set[int], within_us: int = WITHIN_US) -> int:
+        """Let time pass until the daemons of each part (of one with all that are alive) are in one view and
+        nothing is under way; how long that took."""
+        wanted = parts or (self.alive,)
+        return self.until(lambda: all(self.is_whole(part) for part in wanted), within_us)
+
+    def is_whole(self, part: set[int]) -> bool:
+        """Whether these daemons, and no others, are in one view and have nothing left to do."""
+        nodes = [self.nodes[daemon] for daemon in part]
+        members = tuple(sorted(part))
+        return (
+            all(node.is_quiet and node.view.members == members for node in nodes)
+            and len({node.view.id for node in nodes}) == 1
+        )
+
+    def describe(self) -> str:
+        """Where everybody stands, for a failing test."""
+        return "; ".join(
+            f"{node.name} {node.state} {node.group_state} view {node.view.id} of {node.view.members}"
+            for number, node in enumerate(self.nodes)
+            if number in self.alive
+        )
+
+
+def read(frame: bytes | bytearray | memoryview) -> list[Event]:
+    """What a frame to a client says."""
+    if frame[4] == frames.FrameKind.BUNDLE:
+        return list(bundle.decode(bytes(frame)))
+    control = frames.decode_from_daemon(frame)
+    match control:
+        case frames.ViewFrame(view=view):
+            return [view]
+        case frames.SignalFrame(signal=signal):
+            return [signal]
+        case _:
+            return [control]
+
+
+def told(event: Event) -> str:
+    """An event of a client in a word or two.
+
+    Members are told by the first part of their names: `network c0 c1` is a view with #c0#d0 and #c1#d1.
+    """
+    match event:
+        case Message():
+            return event.payload.decode()
+        case View():
+            members = " ".join(member.split("#")[1] for member in event.members)
+            return f"{event.cause.value} {members}"
+        case TransitionalSignal():
+            return "signal"
+        case frames.LeftFrame(left=Left(group=group)):
+            return f"left {group}"
+        case _:
+            return repr(event)

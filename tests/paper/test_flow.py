@@ -67,9 +67,55 @@ def test_patience_with_a_slow_client_ends():
 
 
 def test_an_old_update_does_not_bring_a_hold_back():
-    hold = Hold(sites=2, me=0)
+    hold = Hold(me=0)
     hold.heard(Update(1, hold=False, serial=2, number=0, lts=0, aru=0))
     hold.heard(Update(1, hold=True, serial=1, number=0, lts=0, aru=0))
     assert not hold
     hold.heard(Update(1, hold=True, serial=3, number=0, lts=0, aru=0))
     assert hold
+
+
+def test_a_slow_client_holds_the_senders_in_the_next_view_too():
+    cluster, clients = members(3)
+    cluster.nodes[1].backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(1)
+    cluster.crash(2)
+    cluster.until(lambda: cluster.nodes[0].view.members == cluster.nodes[1].view.members == (0, 1))
+    cluster.send(clients[0], "g", b"must wait")
+    cluster.run(500_000)
+    assert [node.is_accepting for node in cluster.nodes[:2]] == [False, False]
+    assert cluster.payloads(clients[1]) == []
+    cluster.nodes[1].backlog(1, 0, cluster.now_us)
+    cluster._drain(1)
+    cluster.settle()
+    assert cluster.payloads(clients[1]) == [b"must wait"]
+
+
+def test_a_daemon_that_is_lost_holds_nobody():
+    """No wish to hold outlives the view in which it was made."""
+    cluster, clients = members(3)
+    cluster.nodes[2].backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(2)
+    cluster.run(100_000)
+    assert not cluster.nodes[0].is_accepting
+    cluster.crash(2)
+    cluster.settle()
+    assert cluster.nodes[0].is_accepting
+    cluster.send(clients[0], "g", b"on we go")
+    cluster.settle()
+    assert cluster.payloads(clients[1]) == [b"on we go"]
+
+
+def test_what_waits_for_a_lost_daemon_is_free_again():
+    """A sender at its limit, because one daemon no longer vouches for anything, goes on in the next view."""
+    cluster, clients = members(3, unstable_bytes=100_000)
+    cluster.crash(2)
+    for number in range(10):
+        cluster.send(clients[0], "g", b"%d" % number + b"." * 40_000)
+    cluster.run(100_000)
+    assert not cluster.nodes[0].is_accepting
+    cluster.settle()
+    assert [payload[:1] for payload in cluster.payloads(clients[1])] == [
+        b"%d" % number for number in range(10)
+    ]
+    assert cluster.nodes[0].reads(1)

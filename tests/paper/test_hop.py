@@ -1,12 +1,12 @@
 """The Hop protocol, sentence by sentence: Spread paper 3.2 and thesis 4.3."""
 
 import pytest
-from small_worlds import DELAY_US, LinkPair
+from small_worlds import DELAY_US, HELLO_US, VIEW, LinkPair
 
 from antiphon.core.links.flow import ACK_DELAY_MAX_US, WINDOW_MIN_PACKETS, Regulator
 from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX, LinkState
 from antiphon.wire import packet
-from antiphon.wire.packet import Ack, Data, Nack, PacketKind
+from antiphon.wire.packet import Ack, Data, Hello, Nack, PacketKind
 
 
 def numbered(count: int) -> list[bytes]:
@@ -150,15 +150,42 @@ def test_silence_fails_the_link_and_an_answer_opens_it_again():
     assert pair.received[1] == [b"into the void"]
 
 
-def test_a_restarted_peer_is_refused():
-    """A new process at the other end knows nothing of this link. (ours: the set of daemons is fixed)"""
+@pytest.mark.parametrize("incarnation", [0, 100, 999])
+def test_packets_of_another_process_count_for_nothing(incarnation):
+    """A new process at the other end knows nothing of this link. (ours: a link belongs to one daemon view, in
+    which each member is one process; the membership finds out, see test_daemon_membership)"""
     pair = LinkPair()
     pair.send(b"before")
     pair.run(pair.now_us + 5 * DELAY_US)
-    prefix = packet.prefix(PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=999)
-    pair.ends[0].receive(packet.parse(memoryview(packet.hello(prefix, 0, 1, 0))), pair.now_us)
-    assert pair.ends[0].state is LinkState.REFUSED
-    assert "restart" in pair.ends[0].reason
+    heard_us = pair.ends[0].heard_us
+    prefix = packet.prefix(
+        PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=incarnation, view=VIEW
+    )
+    pair.now_us += 1_000
+    assert pair.ends[0].receive(packet.parse(memoryview(packet.hello(prefix, 1, 0))), pair.now_us) == []
+    assert pair.ends[0].heard_us == heard_us
+    assert pair.ends[0].state is LinkState.OPEN
+
+
+def test_a_link_opens_when_the_other_end_exists():
+    """A handshake shows each side that the other has built its end before data flows. (ours)"""
+    pair = LinkPair()
+    assert [end.state for end in pair.ends] == [LinkState.OPEN, LinkState.OPEN]
+    first = pair.seen[0][1]
+    assert isinstance(first, Hello) and first.echo_us == 0 and first.head.view == VIEW
+    answer = next(incoming for receiver, incoming in pair.seen if receiver == first.head.sender)
+    assert isinstance(answer, Hello)
+
+
+def test_an_idle_link_gives_signs_of_life():
+    """The handshake repeats as a sign of life. (ours: the thesis's token and acks do the same)"""
+    pair = LinkPair()
+    pair.seen.clear()
+    pair.run(pair.now_us + 10 * HELLO_US)
+    for end in (0, 1):
+        questions = [hello for hello in pair.kinds(end, Hello) if not hello.echo_us]
+        assert 9 <= len(questions) <= 11
+        assert pair.ends[end].heard_us >= pair.now_us - HELLO_US
 
 
 @pytest.mark.parametrize("body_bytes", [50, 300, 700, 5_000, 59_000])

@@ -3,7 +3,6 @@
 import pytest
 from small_worlds import Cluster
 
-from antiphon.limits import SITES_MAX
 from antiphon.service import Service
 from antiphon.types import Message
 from antiphon.wire import packet
@@ -104,15 +103,30 @@ def test_the_order_holds_across_groups():
     assert all(order == orders[0] for order in orders)
 
 
-def test_ties_are_broken_by_the_site():
+def test_ties_are_broken_by_the_daemon():
     """Ties in lts timestamp are broken by the server identifier. (thesis 5.1.1; ours is part of the lts)"""
     cluster, clients = cluster_with_members(2)
     cluster.send(clients[1], "g", b"from 1")
     cluster.send(clients[0], "g", b"from 0")
     cluster.run(1_000_000)
     messages = [event for event in cluster.events[clients[0]] if isinstance(event, Message)]
-    assert messages[0].envelope.lts // SITES_MAX == messages[1].envelope.lts // SITES_MAX
+    (one_time, one), (other_time, other) = (divmod(message.envelope.lts, 1_024) for message in messages)
+    assert one_time == other_time
+    assert (one, other) == (0, 1)
     assert cluster.payloads(clients[0]) == cluster.payloads(clients[1]) == [b"from 0", b"from 1"]
+
+
+def test_daemons_of_one_site_are_sources_of_their_own():
+    """Each server stamps what it sends. (thesis 5.1; here the ordering source is the daemon, not the site)"""
+    cluster = Cluster(2, daemons=2)
+    clients = cluster.members()
+    for number, client in enumerate(clients):
+        cluster.send(client, "g", b"from %d" % number)
+    cluster.settle()
+    messages = [event for event in cluster.events[clients[3]] if isinstance(event, Message)]
+    assert [message.envelope.daemon for message in messages] == [0, 1, 2, 3]
+    assert [message.envelope.lts % 1_024 for message in messages] == [0, 1, 2, 3]
+    assert all(cluster.payloads(client) == cluster.payloads(clients[0]) for client in clients)
 
 
 def test_safe_waits_until_every_site_has_it():

@@ -1,85 +1,172 @@
 """Routing: Spread paper 3.2 and thesis 3.3."""
 
 import random
+from itertools import combinations
 
 from antiphon import config
-from antiphon.config import DaemonConfig, LinkConfig, SiteConfig
-from antiphon.core.overlay import routing
+from antiphon.config import Config, DaemonConfig, LinkConfig, SiteConfig
+from antiphon.core.overlay import routing, topology
+from antiphon.core.overlay.routing import Branch, Graph
+
+SEEDS = range(60)
+Pair = tuple[int, int]
 
 
-def random_config(seed: int, sites: int) -> config.Config:
+def random_config(seed: int) -> Config:
+    """Two to nine sites of one to four daemons, linked at random."""
     chance = random.Random(seed)
-    names = [f"s{number}" for number in range(sites)]
-    pairs = {tuple(sorted((names[number], names[chance.randrange(number)]))) for number in range(1, sites)}
-    pairs |= {tuple(sorted(chance.sample(names, 2))) for _ in range(sites)}
+    names = [f"s{number}" for number in range(chance.randint(2, 9))]
+    pairs = {tuple(sorted((name, names[chance.randrange(at)]))) for at, name in enumerate(names) if at}
+    pairs |= {tuple(sorted(chance.sample(names, 2))) for _ in names}
     return config.build(
         tuple(
-            SiteConfig(name, (DaemonConfig(f"d{name}", f"127.0.0.1:{5000 + i}"),))
-            for i, name in enumerate(names)
+            SiteConfig(
+                name,
+                tuple(
+                    DaemonConfig(f"d{name}-{at}", f"{name}:{1 + at}") for at in range(chance.randint(1, 4))
+                ),
+            )
+            for name in names
         ),
         tuple(LinkConfig(pair, cost=float(chance.randrange(1, 5))) for pair in sorted(pairs)),
     )
 
 
-def test_the_sites_of_a_tree_are_reached_exactly_once():
+def random_view(seed: int) -> tuple[Config, tuple[int, ...], tuple[Pair, ...]]:
+    """A configuration, members of a view and the links that the overlay chooses, where some paths fail."""
+    chance = random.Random(seed)
+    layout = random_config(seed)
+    failing = chance.choice((0.0, 0.1, 0.4))
+    pairs = [pair for pair in combinations(range(layout.daemon_count), 2) if layout.are_neighbours(*pair)]
+    works = [pair for pair in pairs if chance.random() >= failing]
+    members = topology.component(chance.randrange(layout.daemon_count), works)
+    live = [pair for pair in works if pair[0] in members]
+    return layout, tuple(sorted(members)), topology.choose_links(layout, members, live)
+
+
+def graph_of(layout: Config, members: tuple[int, ...], links: tuple[Pair, ...]) -> Graph:
+    graph: Graph = {member: {} for member in members}
+    for one, other in links:
+        graph[one][other] = graph[other][one] = layout.link_between(one, other).cost
+    return graph
+
+
+def sites(layout: Config, members: set[int]) -> int:
+    """The mask of their sites."""
+    return sum(1 << site for site in {layout.site_of(member) for member in members})
+
+
+def parents_of(tables: dict[int, dict[int, tuple[Branch, ...]]], source: int) -> dict[int, int]:
+    """Who gets the bundles of `source` from whom; nobody may get them twice."""
+    parents: dict[int, int] = {}
+    frontier = [source]
+    while frontier:
+        member = frontier.pop()
+        for branch in tables[member][source]:
+            assert branch.neighbour not in parents and branch.neighbour != source, "reached twice"
+            parents[branch.neighbour] = member
+            frontier.append(branch.neighbour)
+    return parents
+
+
+def test_the_members_of_a_view_are_reached_exactly_once():
     """Spread builds multicast dissemination trees with each site in the active membership forming one node on
-    the tree. (paper 3.2)"""
-    for seed in range(40):
-        sites = 2 + seed % 12
-        graph = routing.adjacency(random_config(seed, sites))
-        tables = [routing.branches(graph, site) for site in range(sites)]
-        for source in range(sites):
-            reached = {source}
-            frontier = [(source, (1 << sites) - 1 & ~(1 << source))]
-            while frontier:
-                site, below = frontier.pop()
-                covered = 0
-                for branch in tables[site][source]:
-                    assert branch.neighbour in graph[site]
-                    assert not covered & branch.below, "two branches lead to one site"
-                    assert branch.neighbour not in reached
-                    covered |= branch.below
-                    reached.add(branch.neighbour)
-                    frontier.append((branch.neighbour, branch.below & ~(1 << branch.neighbour)))
-                assert covered == below
-            assert reached == set(range(sites))
+    the tree. (paper 3.2; here each daemon is a node)"""
+    for seed in SEEDS:
+        layout, members, links = random_view(seed)
+        graph = graph_of(layout, members, links)
+        tables = {member: routing.branches(layout, members, links, member) for member in members}
+        for source in members:
+            parents = parents_of(tables, source)
+            assert {*parents, source} == set(members)
+            assert all(member in graph[parent] for member, parent in parents.items())
 
 
-def distances(graph: dict[int, dict[int, float]]) -> list[list[float]]:
+def test_a_branch_names_the_sites_below_it():
+    """Pruning: packets are not forwarded to child links of the tree which have no members interested in the
+    packet. (paper 3.2)"""
+    for seed in SEEDS:
+        layout, members, links = random_view(seed)
+        tables = {member: routing.branches(layout, members, links, member) for member in members}
+        for source in members:
+            below: dict[int, set[int]] = {member: {member} for member in members}
+            parents = parents_of(tables, source)
+            for member in parents:
+                step = member
+                while step != source:
+                    step = parents[step]
+                    below[step].add(member)
+            for member in members:
+                for branch in tables[member][source]:
+                    assert branch.below == sites(layout, below[branch.neighbour])
+
+
+def distances(graph: Graph) -> dict[Pair, float]:
     """Floyd-Warshall, as the thesis has it: a second opinion."""
-    sites = range(len(graph))
-    table = [[0.0 if a == b else graph[a].get(b, float("inf")) for b in sites] for a in sites]
-    for middle in sites:
-        for a in sites:
-            for b in sites:
-                table[a][b] = min(table[a][b], table[a][middle] + table[middle][b])
+    table = {
+        (one, other): 0.0 if one == other else graph[one].get(other, float("inf"))
+        for one in graph
+        for other in graph
+    }
+    for middle in graph:
+        for one in graph:
+            for other in graph:
+                table[one, other] = min(table[one, other], table[one, middle] + table[middle, other])
     return table
 
 
 def test_trees_are_shortest_paths():
     """Each Spread server independently calculates a shortest path multicast tree from each site to every
     other. (thesis 3.3)"""
-    for seed in range(40):
-        graph = routing.adjacency(random_config(seed, 2 + seed % 12))
+    for seed in SEEDS:
+        layout, members, links = random_view(seed)
+        graph = graph_of(layout, members, links)
         table = distances(graph)
-        for source in graph:
-            parents = routing.tree(graph, source)
-            for site in parents:
-                length, step = 0.0, site
+        tables = {member: routing.branches(layout, members, links, member) for member in members}
+        for source in members:
+            parents = parents_of(tables, source)
+            for member in parents:
+                length, step = 0.0, member
                 while step != source:
                     length += graph[parents[step]][step]
                     step = parents[step]
-                assert length == table[source][site]
+                assert abs(length - table[source, member]) < 1e-9
 
 
 def test_all_daemons_compute_the_same_trees_whatever_the_order_of_links():
     """They are guaranteed to compute the same routing trees. (thesis 3.3)"""
-    for seed in range(20):
-        one = random_config(seed, 10)
-        links = list(one.links)
-        random.Random(seed).shuffle(links)
-        other = config.build(one.sites, tuple(links))
-        for source in range(10):
-            assert routing.tree(routing.adjacency(one), source) == routing.tree(
-                routing.adjacency(other), source
-            )
+    for seed in SEEDS:
+        layout, members, links = random_view(seed)
+        shuffled = random.Random(seed).sample(links, len(links))
+        for member in members:
+            once = routing.branches(layout, members, links, member)
+            routing._routes.cache_clear()
+            assert routing.branches(layout, members, shuffled, member) == once
+
+
+def test_of_two_paths_of_equal_cost_the_one_through_the_smaller_number_is_taken():
+    layout = config.build(
+        tuple(SiteConfig(f"s{site}", (DaemonConfig(f"d{site}", f"h:{1 + site}"),)) for site in range(4)),
+        tuple(LinkConfig((f"s{one}", f"s{other}")) for one, other in ((0, 2), (0, 1), (2, 3), (1, 3))),
+    )
+    links = ((0, 1), (0, 2), (1, 3), (2, 3))
+    assert routing.branches(layout, range(4), links, 0)[0] == (Branch(1, 0b1010), Branch(2, 0b0100))
+    assert routing.branches(layout, range(4), links, 3)[3] == (Branch(1, 0b0011), Branch(2, 0b0100))
+
+
+def test_a_site_may_lie_below_two_branches():
+    """A daemon that its own site cannot reach hangs below another site; both ways lead to its site."""
+    layout = config.build(
+        (
+            SiteConfig("s0", (DaemonConfig("d0", "h:1"),)),
+            SiteConfig("s1", (DaemonConfig("d1", "h:2"), DaemonConfig("d2", "h:3"))),
+        )
+    )
+    assert routing.branches(layout, range(3), ((0, 1), (0, 2)), 0)[0] == (Branch(1, 0b10), Branch(2, 0b10))
+    assert routing.branches(layout, range(3), ((0, 1), (0, 2)), 0)[1] == (Branch(2, 0b10),)
+    assert routing.branches(layout, range(3), ((0, 1), (0, 2)), 1)[1] == (Branch(0, 0b11),)
+
+
+def test_a_daemon_alone_has_no_branches():
+    layout = random_config(1)
+    assert routing.branches(layout, (1,), (), 1) == {1: ()}

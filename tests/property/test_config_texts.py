@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon import config
+from antiphon.config.lines import Lines
 from antiphon.errors import ConfigError
 
 often = settings(deadline=None, max_examples=200)
 
 KEYS = [
     "site", "cluster", "link", "daemon", "name", "address", "clients", "sites", "cost", "emulate", "loss",
-    "delta_ms", "packet_bytes", "other key",
+    "delta_ms", "packet_bytes", "membership", "suspect_ms", "probe_max_ms", "other key",
 ]  # fmt: skip
 
 Toml = (
@@ -28,7 +29,7 @@ Toml = (
     | dict[str, "Toml"]
 )
 
-texts = st.sampled_from(["a", "b", "host:1", "unix:/x", "", "a#b]", "two\nlines", '"', "\\", "'''"])
+texts = st.sampled_from(["a", "b", "lan", "host:1", "unix:/x", "", "a#b]", "two\nlines", '"', "\\", "'''"])
 scalars = texts | st.integers() | st.floats() | st.booleans() | st.dates() | st.times() | st.datetimes()
 trees: st.SearchStrategy[Toml] = st.recursive(
     scalars,
@@ -90,4 +91,4 @@ def test_any_toml_is_a_configuration_or_a_config_error(document: dict[str, Toml]
 def test_a_key_is_found_on_its_line_whatever_stands_before_it(document: dict[str, Toml]) -> None:
     sites = '[[site]]\nname = "a"\n[[site.daemon]]\nname = "d"\naddress = "h:1"\n'
     text = f"other = {written(list(document.values()))}\ncluster = {written(document)}\n{sites}"
-    assert config._Lines(text).of(("site", 0, "daemon", 0, "address")) == text.count("\n")
+    assert Lines(text).of(("site", 0, "daemon", 0, "address")) == text.count("\n")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from antiphon import limits
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
-from antiphon.types import Cause, Left, View, ViewId
+from antiphon.types import Cause, Left, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames, packet
 from antiphon.wire.packet import Data, Fragment, Head, Item, Packet, PacketKind, Skip, Update
 
@@ -51,9 +51,11 @@ items = st.one_of(fragments(), updates, skips)
 @st.composite
 def prefixes(draw: st.DrawFn, kind: PacketKind) -> tuple[bytes, Callable[[int], Head]]:
     """The fixed part of a head, and the heads that begin with it."""
-    digest, sender, receiver, incarnation = draw(u32), draw(u16), draw(u16), draw(u32)
-    fixed = packet.prefix(kind, digest=digest, sender=sender, receiver=receiver, incarnation=incarnation)
-    return fixed, lambda number: Head(kind, digest, sender, receiver, incarnation, number)
+    digest, sender, receiver, incarnation, view = draw(u32), draw(u16), draw(u16), draw(u32), draw(u64)
+    fixed = packet.prefix(
+        kind, digest=digest, sender=sender, receiver=receiver, incarnation=incarnation, view=view
+    )
+    return fixed, lambda number: Head(kind, digest, sender, receiver, incarnation, view, number)
 
 
 def item_bytes(item: Item) -> bytes:
@@ -73,8 +75,8 @@ def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
     fixed, head = draw(prefixes(kind))
     match kind:
         case PacketKind.HELLO:
-            known, clock, echo = draw(u32), draw(u64), draw(u64)
-            return packet.hello(fixed, known, clock, echo), packet.Hello(head(0), known, clock, echo)
+            clock, echo = draw(u64), draw(u64)
+            return packet.hello(fixed, clock, echo), packet.Hello(head(0), clock, echo)
         case PacketKind.ACK:
             aru, highest, delay, question = draw(u64), draw(u64), draw(u32), draw(st.booleans())
             data = packet.ack(fixed, aru, highest, delay, question)
@@ -83,7 +85,10 @@ def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
             aru = draw(u64)
             ranges = draw(st.lists(st.tuples(u64, u32), max_size=limits.NACK_RANGES_MAX))
             return packet.nack(fixed, aru, ranges), packet.Nack(head(0), aru, ranges)
-        case _:
+        case PacketKind.BEAT | PacketKind.PROPOSAL:
+            body = draw(junk)
+            return packet.head(fixed) + body, packet.Loose(head(0), body)
+        case PacketKind.DATA | PacketKind.UNRELIABLE:
             number, carried = draw(u64), draw(st.lists(items, max_size=5))
             data = packet.head(fixed, number) + b"".join(map(item_bytes, carried))
             return data, Data(head(number), 1, carried, len(data))
@@ -349,10 +354,10 @@ def test_names_are_never_longer_than_a_group_name_may_be(area: bytes) -> None:
 # Frames ---------------------------------------------------------------------------------------------------
 
 words = st.text(max_size=20)
-view_ids = st.builds(ViewId, u64, u64, u64)
+view_ids = st.builds(ViewId, u64, u64, u64, u64)
 members = st.lists(words, max_size=4).map(tuple)
 from_clients: st.SearchStrategy[frames.FromClient] = st.one_of(
-    st.builds(frames.Connect, u16, words, st.integers(0, 9), st.booleans()),
+    st.builds(frames.Connect, u16, words, st.integers(0, 9), st.booleans(), st.booleans()),
     st.builds(frames.Join, words),
     st.builds(frames.Leave, words),
     st.just(frames.Disconnect()),
@@ -364,7 +369,9 @@ from_daemons: st.SearchStrategy[frames.FromDaemon] = st.one_of(
     st.builds(
         frames.ViewFrame, st.builds(View, words, view_ids, members, members, st.sampled_from(Cause), members)
     ),
+    st.builds(frames.SignalFrame, st.builds(TransitionalSignal, words, view_ids)),
     st.builds(frames.LeftFrame, st.builds(Left, words, view_ids)),
+    st.builds(frames.Accepted, u64),
     st.builds(frames.Status, st.binary(max_size=40)),
     st.builds(frames.Problem, words, words),
     st.builds(frames.Goodbye, words, words),
@@ -385,13 +392,20 @@ values = st.recursive(
     max_leaves=8,
 )
 near_misses = st.fixed_dictionaries(
-    {"type": st.sampled_from(["connect", "join", "leave", "welcome", "view", "left", "status"]) | values},
+    {
+        "type": st.sampled_from(
+            ["connect", "join", "leave", "welcome", "view", "signal", "left", "accepted", "status"]
+        )
+        | values
+    },
     optional={
         "group": values,
         "version": values,
         "name": values,
         "view": values,
         "left": values,
+        "signal": values,
+        "sequence": values,
         "json": values,
     },
 )

@@ -1,4 +1,4 @@
-"""What real sessions did and got, written down as a trace that the simulator's oracle can judge.
+"""What real sessions and daemons did and got, written down as a trace that the simulator's oracle can judge.
 
 Every session keeps a diary. Its own order is exact; between sessions, and between a session and a daemon,
 the machine's one monotonic clock decides. What is asked for (join, leave, send, disconnect) is written down
@@ -10,14 +10,18 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import count
 
 import msgspec
 
-from antiphon import Left, Message, Service, View
+from antiphon import Left, Message, Service, TransitionalSignal, View
 from antiphon.client import Event as Received
+from antiphon.config import Config
+from antiphon.core.membership.view import DaemonView
 from antiphon.simulator.bearers import private_name, process_name
 from antiphon.simulator.trace import Event, Record, Trace, ViewNumber
+from antiphon.simulator.watcher import Watcher
 from antiphon.types import ViewId
 
 Entry = tuple[int, int, Record]
@@ -31,19 +35,21 @@ def entry(record: Record) -> Entry:
 
 
 def _number(view: ViewId) -> ViewNumber:
-    return (view.epoch, view.lts, view.daemon)
+    return (view.epoch, view.branch, view.lts, view.daemon)
 
 
 class Diary:
     """One session's events; any thread may write, one at a time may send."""
 
-    def __init__(self, name: str, daemon: str, daemon_number: int, session: int) -> None:
+    def __init__(
+        self, name: str, daemon: str, daemon_number: int, daemon_incarnation: int, session: int
+    ) -> None:
         self.name = name
         """The private name, which another session may have had before."""
         self.entries: list[Entry] = []
         self.is_over = False
         self._daemon = daemon
-        self._identity = (daemon_number, session)
+        self._identity = (daemon_number, daemon_incarnation, session)
         self._sequence = 0
         self._views: dict[str, ViewNumber] = {}
         self._pen = threading.Lock()
@@ -81,7 +87,7 @@ class Diary:
                 self._write(
                     Event.DELIVER,
                     event.groups,
-                    message=(event.id.daemon, event.id.session, event.id.sequence),
+                    message=msgspec.structs.astuple(event.id),
                     service=event.service.name.lower(),
                     checksum=zlib.crc32(event.payload),
                 )
@@ -95,6 +101,9 @@ class Diary:
                     changed=event.changed,
                     cause=event.cause.value,
                 )
+            elif isinstance(event, TransitionalSignal):
+                assert self._views[event.group] == _number(event.id), "a signal in another view"
+                self._write(Event.TRANSSIG, (event.group,))
             else:
                 assert isinstance(event, Left)
                 self._views[event.group] = _number(event.id)
@@ -137,21 +146,78 @@ def _tell_bearers_apart(records: list[Record]) -> None:
     """Name the processes that views mean by private names that were used more than once.
 
     The view of a join is the joiner's own first word about itself in that group, so the joiner's record of it
-    says which process joined; in the views that follow, the name means that process until the next join.
+    says which process joined; in the views that follow, the name means that process until the next join. Of
+    views made after a cut, those of the other side do not count. Who was lost is who was there before.
     """
-    joiners: dict[tuple[str, ViewNumber], str] = {}
-    views: dict[tuple[str, ViewNumber], list[Record]] = {}
+    joins: dict[tuple[str, str], list[tuple[ViewNumber, str]]] = {}
     for record in records:
-        if record.event is Event.VIEW and record.views[0] is not None:
-            views.setdefault((record.groups[0], record.views[0]), []).append(record)
-            if record.cause == "join" and private_name(record.process) in record.changed:
-                joiners[record.groups[0], record.views[0]] = record.process
-    bearers: dict[tuple[str, str], str] = {}
-    for (group, view), told in sorted(views.items(), key=lambda item: item[0]):
-        if (group, view) in joiners:
-            process = joiners[group, view]
-            bearers[group, private_name(process)] = process
-        for record in told:
-            for field in ("members", "transitional", "changed"):
-                names = tuple(bearers.get((group, name), name) for name in getattr(record, field))
-                setattr(record, field, names)
+        name = private_name(record.process) if record.process else ""
+        if record.event is Event.VIEW and record.cause == "join" and name in record.changed:
+            assert record.views[0] is not None
+            joins.setdefault((record.groups[0], name), []).append((record.views[0], record.process))
+    for made in joins.values():
+        made.sort()
+    before: dict[tuple[str, str], tuple[str, ...]] = {}
+    for record in records:
+        if record.event is not Event.VIEW or record.views[0] is None:
+            continue
+        meant = partial(_meant, joins, record.groups[0], record.views[0])
+        if record.cause == "network":
+            lost = {private_name(process): process for process in before[record.process, record.groups[0]]}
+            record.changed = tuple(lost.get(name, name) for name in record.changed)
+        else:
+            record.changed = tuple(map(meant, record.changed))
+        record.members = tuple(map(meant, record.members))
+        record.transitional = tuple(map(meant, record.transitional))
+        before[record.process, record.groups[0]] = record.members
+
+
+def _meant(
+    joins: dict[tuple[str, str], list[tuple[ViewNumber, str]]], group: str, view: ViewNumber, name: str
+) -> str:
+    """The process that a view of `group` means by a private name."""
+    epoch, branch = view[:2]
+    known = [
+        process
+        for made, process in joins.get((group, name), ())
+        if made <= view and (made[0] != epoch or made[1] in (0, branch))
+    ]
+    return known[-1] if known else name
+
+
+# Daemons --------------------------------------------------------------------------------------------------
+
+
+class Witness(list[Record]):
+    """What a watcher notes, with the times at which it did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+
+    def append(self, record: Record) -> None:
+        super().append(record)
+        self.entries.append(entry(record))
+
+
+class DaemonWatcher(Watcher):
+    """Watches a daemon in this process, from its start on; it has no clock: its witness does."""
+
+    def __init__(self, config: Config, name: str, witness: Witness) -> None:
+        super().__init__(config, config.daemon_number(name), witness, lambda: 0, lambda number, state: None)
+        self._witness = witness
+        self._daemon = name
+        self._incarnation = 0
+
+    def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
+        if not self._incarnation:
+            (self._incarnation,) = view.incarnations
+            self._note(Event.RECOVER)
+        super().installed(view, transitional)
+
+    def crashed(self) -> None:
+        """The daemon has stopped, which for its peers is the same."""
+        self._note(Event.CRASH)
+
+    def _note(self, event: Event) -> None:
+        self._witness.append(Record(0, 0, event, self._daemon, incarnation=self._incarnation))

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from raw_client import RawClient, status, wait_until
+from local_cluster import is_formed
+from raw_client import RawClient, wait_until
 
 from antiphon.config import Config
-from antiphon.errors import AntiphonError
 from antiphon.wire import frames
 
 
@@ -18,6 +19,8 @@ def as_toml(config: Config) -> str:
     lines = ["[cluster]"]
     for field in config.settings.__struct_fields__:
         value = getattr(config.settings, field)
+        if value is None:  # left to the preset
+            continue
         lines.append(f'{field} = "{value}"' if isinstance(value, str) else f"{field} = {value}")
     for site in config.sites:
         lines += ["[[site]]", f'name = "{site.name}"']
@@ -42,27 +45,44 @@ class ProcessCluster:
         self.config = config
         self.places = [daemon.clients[0] for _, daemon in config.daemons()]
         self.processes: list[subprocess.Popen[bytes]] = []
-        self._logs: list[Path] = []
-        file = directory / "cluster.toml"
-        file.write_text(as_toml(config))
-        for _, daemon in config.daemons():
-            self._logs.append(directory / f"{daemon.name}.log")
-            words = [sys.executable, "-m", "antiphon", "daemon", "--config", str(file), "--name", daemon.name]
-            with self._logs[-1].open("wb") as log:
-                process = subprocess.Popen(words, stderr=log)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            self.processes.append(process)
-        wait_until(self._is_up)
+        self._logs = [directory / f"{name}.log" for name in config.daemon_names]
+        self._stack = stack
+        self._file = directory / "cluster.toml"
+        self._file.write_text(as_toml(config))
+        for index in range(config.daemon_count):
+            self.processes.append(self._start(index))
+        self.wait_formed()
 
-    def _is_up(self) -> bool:
-        for process, log in zip(self.processes, self._logs, strict=True):
-            assert process.poll() is None, log.read_text()
-        try:
-            links = [link for place in self.places for link in status(place)["links"]]
-        except (OSError, AntiphonError, AssertionError):
-            return False
-        return all(link["state"] == "open" for link in links)
+    def _start(self, index: int) -> "subprocess.Popen[bytes]":
+        name = self.config.daemon_names[index]
+        words = [sys.executable, "-m", "antiphon", "daemon", "--config", str(self._file), "--name", name]
+        with self._logs[index].open("ab") as log:
+            process = subprocess.Popen(words, stderr=log)
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return process
+
+    def kill(self, index: int) -> None:
+        """As a crash does: without any last word."""
+        self.processes[index].kill()
+        self.processes[index].wait()
+
+    def restart(self, index: int) -> None:
+        """Start again one that was killed."""
+        self.processes[index] = self._start(index)
+
+    def wait_formed(self, members: Sequence[int] | None = None) -> None:
+        """Until these daemons, by default all, are in one view of their own."""
+        some = range(self.config.daemon_count) if members is None else members
+        places = [self.places[index] for index in some]
+        names = [self.config.daemon_names[index] for index in some]
+
+        def has_formed() -> bool:
+            for index in some:
+                assert self.processes[index].poll() is None, self._logs[index].read_text()
+            return is_formed(places, names)
+
+        wait_until(has_formed)
 
     def assert_well(self) -> None:
         """Every daemon runs and has nothing to regret."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 import antiphon
 from antiphon import Message, Service
+from antiphon.client import ask_status
 from antiphon.config import Config
 from antiphon.errors import Disconnected, Refused
 
@@ -90,20 +91,24 @@ class Assembly:
     def __init__(self, config: Config, seed: int, seconds: float, talkers: int) -> None:
         self.config = config
         self.seed = seed
+        self.is_troubled = False
+        """While something is being done to the daemons; the talkers go on until it is over."""
         self.until_s = time.monotonic() + seconds
         self.diaries: list[Diary] = []
         self.barrier = threading.Barrier(talkers, timeout=PATIENCE_S)
         self.talkers = talkers
 
     def begin(self, session: antiphon.Session | antiphon.blocking.Session) -> Diary:
-        diary = Diary(session.name, session.daemon, self.config.daemon_number(session.daemon), session.number)
+        daemon = session.daemon
+        incarnation = ask_status(session.address)["incarnation"]
+        diary = Diary(session.name, daemon, self.config.daemon_number(daemon), incarnation, session.number)
         self.diaries.append(diary)
         return diary
 
     def acts(self, name: str, others: list[str], *, restless: bool, large: bool) -> Iterator[Act]:
         """A talker's plan until the time is over."""
         acts = plan(Random(f"{self.seed}/{name}"), others, restless=restless, large=large)
-        while time.monotonic() < self.until_s:
+        while self.is_troubled or time.monotonic() < self.until_s:
             yield next(acts)
 
 
@@ -245,12 +250,21 @@ class BlockingTalker:
             self._session.send(act.groups, payload, act.service, self_discard=act.self_discard)
 
 
-def talk(config: Config, places: list[str], seed: int, seconds: float) -> list[Diary]:
+def talk(
+    config: Config,
+    places: list[str],
+    seed: int,
+    seconds: float,
+    trouble: Callable[[], None] | None = None,
+) -> list[Diary]:
     """Two talkers at each of `places`, one of each kind; every second place has restless ones, and the last
-    talker begins with a large message."""
+    talker begins with a large message.
+
+    They talk for so long, and for as long as `trouble` takes, which runs meanwhile and leaves all together.
+    """
     names = [(f"{kind}{index}", place) for index, place in enumerate(places) for kind in ("aio", "thread")]
-    daemons = [daemon.name for _, daemon in config.daemons()]
-    private = [f"#{name}#{daemons[places.index(place)]}" for name, place in names]
+    daemon_at = {place: daemon.name for _, daemon in config.daemons() for place in daemon.clients}
+    private = [f"#{name}#{daemon_at[place]}" for name, place in names]
     assembly = Assembly(config, seed, seconds, len(names))
     failures: list[BaseException] = []
 
@@ -274,7 +288,16 @@ def talk(config: Config, places: list[str], seed: int, seconds: float) -> list[D
         talker = BlockingTalker(assembly, place, name)
         talker.run(others, restless=index % 4 == 1, large=index == len(names) - 1)
 
+    def make_trouble(trouble: Callable[[], None]) -> None:
+        try:
+            trouble()
+        finally:
+            assembly.is_troubled = False
+
     threads = [threading.Thread(target=guarded, args=(lambda: asyncio.run(all_async()),))]
+    if trouble is not None:
+        assembly.is_troubled = True
+        threads.append(threading.Thread(target=guarded, args=(partial(make_trouble, trouble),)))
     for index, (name, place) in enumerate(names):
         if name.startswith("thread"):
             threads.append(threading.Thread(target=guarded, args=(partial(blocking, index, name, place),)))

@@ -5,6 +5,7 @@ import errno
 import logging
 import socket
 import struct
+import threading
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import encode as encode_status
+from antiphon.runtime.status import has_formed
 from antiphon.types import Cause
 from antiphon.wire import frames
 
@@ -152,8 +154,8 @@ def test_everything_sent_before_a_disconnect_is_delivered_even_if_nobody_waits(c
 
 def test_a_flood_is_held_back_at_its_own_socket(cluster: Cluster) -> None:
     """Two sites that cannot keep up with one sender: its socket fills, nothing is lost."""
-    config = local_config(2, cluster.directory, delay_ms=5, settings=Settings(unstable_bytes=65_536))
-    first, second = cluster.start(config)
+    settings = Settings(membership="lan", unstable_bytes=65_536)
+    first, second = cluster.start(local_config(2, cluster.directory, delay_ms=5, settings=settings))
     with RawClient(first.places[0], "ada") as ada, RawClient(second.places[0], "bob") as bob:
         bob.join("chat")
         count = 150
@@ -262,19 +264,23 @@ def test_a_stopping_daemon_says_goodbye_and_leaves_no_socket(cluster: Cluster) -
 def test_last_words_come_through_however_many_leave_at_once(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the other site is not there nobody can leave; when it comes all of them leave in one turn."""
+    """While the other site does not answer nobody can leave; when it does all of them leave in one turn."""
     monkeypatch.setattr(clients, "FAREWELLS_MAX", 3)
-    config = local_config(2, cluster.directory, settings=Settings(unstable_bytes=65_536))
+    patient = Settings(unstable_bytes=65_536, suspect_ms=30_000.0, recovery_ms=60_000.0)
+    first, second = cluster.start(local_config(2, cluster.directory, settings=patient))
+    is_over = threading.Event()
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(Daemon(config, "d1"))
         crowd = [stack.enter_context(RawClient(first.places[0], f"c{number}")) for number in range(20)]
+        assert second._loop is not None
+        stack.callback(is_over.set)
+        second._loop.call_soon_threadsafe(is_over.wait)
         for _ in range(3):
             crowd[0].send("#nobody#d2", bytes(50_000))
         wait_until(lambda: not status(first.places[0])["accepting"])
         for client in crowd:
             client.say(frames.Disconnect())
         wait_until(lambda: status(first.places[0])["buffers"]["session_input"]["bytes"] > 20 * 50)
-        stack.enter_context(Daemon(config, "d2"))
+        is_over.set()
         for client in crowd:
             assert client.hear(frames.Goodbye).code == "bye"
 
@@ -307,6 +313,21 @@ def test_a_mistake_of_the_daemon_costs_one_client_its_session(
         assert status(daemon.places[0])["runtime"]["clients"]["mistakes"] == 1
     (told,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert told.exc_info is not None and told.exc_info[0] is ZeroDivisionError
+
+
+def test_a_cluster_has_formed_when_all_are_in_one_view_and_messages_flow() -> None:
+    told = [
+        {"view": {"id": 7, "members": ["d1", "d2"]}, "state": "op", "group_state": "gop"} for _ in range(2)
+    ]
+    assert has_formed(told, ["d2", "d1"])
+    assert has_formed(told[:1], ["d1", "d2"])
+    assert not has_formed([], [])
+    assert not has_formed(told, ["d1"])
+    assert not has_formed(told, ["d1", "d2", "d3"])
+    assert not has_formed([told[0], {**told[1], "group_state": "ggather"}], ["d1", "d2"])
+    assert not has_formed([told[0], {**told[1], "state": "evs"}], ["d1", "d2"])
+    told[1]["view"] = {"id": 8, "members": ["d1", "d2"]}
+    assert not has_formed(told, ["d1", "d2"])
 
 
 def test_a_status_that_is_too_long_is_cut_and_says_so() -> None:

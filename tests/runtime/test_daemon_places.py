@@ -11,7 +11,7 @@ from local_cluster import Cluster
 from raw_client import RawClient, status, wait_until
 
 from antiphon.blocking import connect
-from antiphon.config import Config, DaemonConfig, SiteConfig, build
+from antiphon.config import Config, DaemonConfig, Settings, SiteConfig, build
 from antiphon.errors import ConfigError, ConnectError
 from antiphon.runtime import udp
 from antiphon.runtime.daemon import Daemon
@@ -158,6 +158,17 @@ def test_local_configurations(tmp_path: Path) -> None:
     ]
     assert all(link.emulate is not None and link.emulate.delay_ms == 30 for link in chain.links)
     assert isinstance(chain.sites[0].daemon[0], DaemonConfig)
+    sites = local_config(2, tmp_path, daemons=3, tcp=True)
+    assert sites.daemon_names == ("d1", "d2", "d3", "d4", "d5", "d6")
+    assert [sites.daemons_of(site) for site in (0, 1)] == [(0, 1, 2), (3, 4, 5)]
+    assert len({place for _, daemon in sites.daemons() for place in (daemon.address, *daemon.clients)}) == 18
+
+
+def test_the_waits_of_a_local_configuration_suit_its_delay(tmp_path: Path) -> None:
+    assert local_config(2, tmp_path, delay_ms=10).settings.timing().gather_us == 120_000
+    assert local_config(2, tmp_path, delay_ms=75).settings.timing() == Settings().timing()
+    tuned = Settings(suspect_ms=900.0)
+    assert local_config(2, tmp_path, settings=tuned).settings == tuned
 
 
 def free_port(family: int, host: str) -> int:

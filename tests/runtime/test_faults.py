@@ -51,9 +51,14 @@ def flood(session: antiphon.blocking.Session, count: int, size: int, pause_s: fl
 # Daemons ----------------------------------------------------------------------------------------------------
 
 
+PATIENT = Settings(membership="lan", suspect_ms=20_000.0, recovery_ms=30_000.0)
+"""A daemon that is stopped for seconds is not given up."""
+HASTY = Settings(membership="lan")
+
+
 @pytest.mark.parametrize("stopped", [0, 1, 2], ids=["of the sender", "on the way", "of the receiver"])
 def test_a_daemon_stopped_for_a_while_loses_nothing(tmp_path: Path, stopped: int) -> None:
-    config = local_config(3, tmp_path, chain=True)
+    config = local_config(3, tmp_path, chain=True, settings=PATIENT)
     with ExitStack() as stack:
         cluster = ProcessCluster(config, tmp_path, stack)
         ada = stack.enter_context(antiphon.blocking.connect(cluster.places[0], name="ada"))
@@ -70,6 +75,72 @@ def test_a_daemon_stopped_for_a_while_loses_nothing(tmp_path: Path, stopped: int
         assert heard.result(PATIENCE_S) == list(range(20_000))
         for place in cluster.places:
             wait_until(lambda place=place: {link["state"] for link in status(place)["links"]} == {"open"})
+        cluster.assert_well()
+
+
+def causes(client: RawClient, members: int) -> list[Cause]:
+    """Why the views changed that come up to the next one with so many members."""
+    found = []
+    while True:
+        view = client.hear(frames.ViewFrame).view
+        found.append(view.cause)
+        if len(view.members) == members:
+            return found
+
+
+def test_a_daemon_stopped_for_too_long_is_left_out_and_taken_in_again(tmp_path: Path) -> None:
+    config = local_config(3, tmp_path, settings=HASTY)
+    with ExitStack() as stack:
+        cluster = ProcessCluster(config, tmp_path, stack)
+        crowd = [stack.enter_context(RawClient(place, "one")) for place in cluster.places]
+        for client in crowd:
+            client.join("chat")
+        for place, client in enumerate(crowd[:2]):
+            assert causes(client, 3) == [Cause.JOIN] * (2 - place)
+        os.kill(cluster.processes[2].pid, signal.SIGSTOP)
+        for client in crowd[:2]:
+            assert client.hear(frames.SignalFrame).signal.id == client.views[-1].id
+            view = client.hear(frames.ViewFrame).view
+            assert (view.cause, view.changed) == (Cause.NETWORK, ("#one#d3",))
+            assert view.members == view.transitional == ("#one#d1", "#one#d2")
+        crowd[0].send("chat", b"without you", service=Service.SAFE)
+        for client in crowd[:2]:
+            assert client.messages(1)[0].payload == b"without you"
+        os.kill(cluster.processes[2].pid, signal.SIGCONT)
+        for client in crowd:
+            while (view := client.hear(frames.ViewFrame).view).cause is not Cause.MERGE:
+                assert client is crowd[2] and view.cause is Cause.NETWORK
+        assert len({client.views[-1].id for client in crowd}) == 1
+        assert {len(client.views[-1].members) for client in crowd} == {3}
+        assert [client.views[-1].transitional for client in crowd] == [
+            ("#one#d1", "#one#d2"), ("#one#d1", "#one#d2"), ("#one#d3",),
+        ]  # fmt: skip
+        crowd[2].send("chat", b"here again", service=Service.SAFE)
+        for client in crowd:
+            assert client.messages(1)[0].payload == b"here again"
+        cluster.assert_well()
+
+
+def test_a_killed_daemon_comes_back_as_a_new_one(tmp_path: Path) -> None:
+    config = local_config(2, tmp_path, daemons=2, settings=HASTY)
+    with ExitStack() as stack:
+        cluster = ProcessCluster(config, tmp_path, stack)
+        witness = stack.enter_context(RawClient(cluster.places[3], "witness"))
+        witness.join("chat")
+        for round_number in range(3):
+            with RawClient(cluster.places[0], "ada") as ada:
+                ada.join("chat")
+                assert causes(witness, 2) == [Cause.JOIN]
+                before = status(cluster.places[0])["incarnation"]
+                cluster.kill(0)
+                assert ada.is_closed()
+            assert causes(witness, 1) == [Cause.NETWORK]
+            cluster.wait_formed([1, 2, 3])
+            witness.send("chat", bytes([round_number]), service=Service.SAFE)
+            assert witness.messages(1)[0].payload == bytes([round_number])
+            cluster.restart(0)
+            cluster.wait_formed()
+            assert status(cluster.places[0])["incarnation"] != before
         cluster.assert_well()
 
 
@@ -204,7 +275,7 @@ def test_mutated_packets_bring_nobody_down(cluster: Cluster, monkeypatch: pytest
         assert {message.payload for message in ada.messages(200)} == {b"needs no order"}
         for daemon in daemons:
             told = status(daemon.places[0])
-            assert told["counters"].keys() >= {"packet: too short", "nack: wrong size"}
+            assert told["counters"].keys() >= {"packet: too short", "item: longer than its packet"}
             assert all(gauge["bytes"] <= gauge["limit"] for gauge in told["buffers"].values())
 
 
@@ -261,7 +332,7 @@ def test_a_member_that_floods_without_reading_is_cut_off(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "SLOW_RECEIVER_PATIENCE_US", 100_000)
-    settings = Settings(output_soft_bytes=2**20, output_hard_bytes=2**23)
+    settings = Settings(membership="lan", output_soft_bytes=2**20, output_hard_bytes=2**23)
     first, second = cluster.start(local_config(2, cluster.directory, settings=settings))
     with RawClient(first.places[0], "boor") as boor, RawClient(second.places[0], "ada") as ada:
         boor.join("flood")

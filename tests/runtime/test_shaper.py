@@ -99,3 +99,10 @@ def test_paths_come_from_the_links_of_the_daemons_site(tmp_path: Path) -> None:
     assert emulated_paths(config, "d1") == {1: path}
     assert emulated_paths(config, "d2") == {0: path, 2: path}
     assert emulated_paths(local_config(3, tmp_path), "d2") == {}
+
+
+def test_paths_lead_to_every_daemon_of_a_linked_site_and_not_to_those_of_the_own(tmp_path: Path) -> None:
+    config = local_config(3, tmp_path, daemons=2, delay_ms=7, chain=True)
+    path = Emulation(delay_ms=7)
+    assert emulated_paths(config, "d1") == emulated_paths(config, "d2") == {2: path, 3: path}
+    assert emulated_paths(config, "d4") == {0: path, 1: path, 4: path, 5: path}

@@ -1,17 +1,10 @@
-"""The oracle on traces told by hand: every property accepts a good story and names what a bad one breaks."""
+"""The oracle on traces told by hand, while daemons stay: every property accepts a good story and names what a
+bad one breaks."""
 
 import pytest
-from stories import A, B, C, Story, gathered
+from oracle_stories import A, B, C, Story, broken, gathered, names
 
 from antiphon.simulator.oracle import PROPERTIES, judge
-
-
-def broken(story: Story) -> set[str]:
-    return {violation.name.split()[0] for violation in judge(story.trace)}
-
-
-def names(story: Story) -> set[str]:
-    return {violation.name for violation in judge(story.trace)}
 
 
 def test_a_story_in_which_all_is_well() -> None:
@@ -20,7 +13,7 @@ def test_a_story_in_which_all_is_well() -> None:
     story.hold(first, B, C)
     story.hold(second, A, C)
     story.deliver(first, C, A, B).deliver(second, A, B, C)
-    story.leave(C).left(C).view(2, (A, B), together=(A, B), cause="leave")
+    story.leave(C).left(C, 2).view(2, (A, B), together=(A, B), cause="leave")
     third = story.send(C, "fifo")
     story.deliver(third, A, B).buffers("d0", 10, 10).buffers("d0", 0, 10)
     assert judge(story.trace) == []
@@ -113,7 +106,7 @@ def test_reliable_messages() -> None:
 def test_reliable_excuses_those_who_leave() -> None:
     story = gathered()
     message = story.send(A, "reliable")
-    story.leave(C).deliver(message, A, B).left(C).view(2, (A, B), together=(A, B), cause="leave")
+    story.leave(C).deliver(message, A, B).left(C, 2).view(2, (A, B), together=(A, B), cause="leave")
     assert judge(story.trace) == []
 
 

@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 
 from antiphon import limits
-from antiphon.config import DaemonConfig, LinkConfig, Settings, SiteConfig, build
+from antiphon.config import LinkConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink, LinkState
 from antiphon.core.links.receiving import Reception
 from antiphon.core.node import Node
+from antiphon.simulator.plan import Daemon, Plan, Route, Site
+from antiphon.simulator.play import form
 from antiphon.simulator.run import run_seed
+from antiphon.simulator.stage import Stage
 from antiphon.wire import frames, packet
 from antiphon.wire.packet import Fragment
 
@@ -31,11 +34,11 @@ def test_a_seed_that_showed_a_bug_is_clean(scenario: str, seed: int, showed: str
 def open_link(datagrams: list[Datagram]) -> HopLink:
     """One end of a link whose other end has answered, with a window of few packets."""
     link = HopLink(
-        me=0, peer=1, digest=7, incarnation=1, packet_bytes=1_400, window_bytes=65_536, rate_bytes_per_s=0,
-        datagrams=datagrams, now_us=0,
+        me=0, peer=1, digest=7, view=9, incarnation=1, peer_incarnation=2, hello_us=600_000,
+        packet_bytes=1_400, window_bytes=65_536, rate_bytes_per_s=0, datagrams=datagrams, now_us=0,
     )  # fmt: skip
-    prefix = packet.prefix(packet.PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=2)
-    link.receive(packet.parse(memoryview(packet.hello(prefix, 1, 5, 0))), 0)
+    prefix = packet.prefix(packet.PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=2, view=9)
+    link.receive(packet.parse(memoryview(packet.hello(prefix, 5, 0))), 0)
     assert link.state is LinkState.OPEN
     datagrams.clear()
     return link
@@ -70,27 +73,32 @@ def test_a_loss_beyond_what_can_be_tracked_is_asked_for_piece_by_piece() -> None
     assert (reception.aru, reception.missing) == (far, 0)
 
 
-def lonely_node() -> Node:
-    sites = (SiteConfig("s0", (DaemonConfig("d0", "127.0.0.1:1"),)),)
-    sites += (SiteConfig("s1", (DaemonConfig("d1", "127.0.0.1:2"),)),)
-    return Node(build(sites, (LinkConfig(("s0", "s1")),), Settings()), "d0", incarnation=1, now_us=0)
+def deserted_node() -> tuple[Node, int]:
+    """A node whose only companion has just crashed, which it does not know, and what its clock shows."""
+    sites = tuple(Site(f"s{number}", (Daemon(f"d{number}"),)) for number in range(2))
+    world = Stage(Plan("pair", 0, sites, (Route(LinkConfig(("s0", "s1")), 1_000),), (), 1)).world
+    form(world)
+    world.hosts[1].crash()
+    node = world.node(0)
+    assert node is not None
+    return node, world.hosts[0].clock_us
 
 
 def test_a_join_that_is_over_does_not_count_for_the_next_one() -> None:
     """Join, leave, join: the first join took effect and made the second, still to be ordered, look settled,
     so that a join of another session did not wait for the other sites."""
-    node = lonely_node()
-    welcome = node.connect(frames.Connect(frames.PROTOCOL_VERSION, "alice"), 0)
+    node, now_us = deserted_node()
+    welcome = node.connect(frames.Connect(frames.PROTOCOL_VERSION, "alice"), now_us)
     assert isinstance(welcome, frames.Welcome)
     session = node.sessions.get(welcome.session)
     assert session is not None
-    node.control(session.number, frames.Join("g"), 0)
-    node.settle(0)
-    (_, join), *_ = node.order._held
-    node.backlog(session.number, 1 << 30, 0)  # nothing more is ordered
-    node.control(session.number, frames.Leave("g"), 0)
-    node.control(session.number, frames.Join("g"), 0)
-    node._deliver(join)
+    node.control(session.number, frames.Join("g"), now_us)
+    node.settle(now_us)
+    (join,) = node.order.undelivered()
+    node.backlog(session.number, 1 << 30, now_us)  # nothing more is ordered
+    node.control(session.number, frames.Leave("g"), now_us)
+    node.control(session.number, frames.Join("g"), now_us)
+    node._deliver(join, now_us)
     assert node.delivery.membership.is_member((0, session.number), "g")
     assert not node.delivery.has_settled_member("g")
 

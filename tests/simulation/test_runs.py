@@ -12,7 +12,8 @@ from antiphon.errors import UsageError
 from antiphon.simulator import trace as traces
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.run import Outcome, run_seed, run_seeds, simulate
-from antiphon.simulator.scenario import CHAIN_DELTAS_MS, CHAIN_SERVICES, SCENARIOS
+from antiphon.simulator.scenarios import SCENARIOS
+from antiphon.simulator.scenarios.steady import CHAIN_DELTAS_MS, CHAIN_SERVICES
 
 DIAMETER_US = 90_000
 
@@ -35,32 +36,60 @@ def complaint(outcome: Outcome) -> str:
         ("pruned", 8, 8),
         ("flood", 0, 8),
         ("large", 0, 6),
+        *((name, 0, 3) for name in ("partition", "crash", "restart", "cascade", "oneway", "flap")),
     ],
 )
 def test_seeds_are_clean(scenario: str, first: int, count: int) -> None:
     for seed in range(first, first + count):
         outcome = ran(seed, scenario)
         assert outcome.is_clean, complaint(outcome)
-        assert outcome.messages > 0
-        assert outcome.deliveries > 0
+        assert outcome.counts.messages > 0
+        assert outcome.counts.deliveries > 0
 
 
 def test_mixed_seeds_are_large_and_lossy_often_enough() -> None:
     """At least a third of the seeds have ten sites or more, and losses are real."""
     outcomes = [ran(seed, "mixed") for seed in range(10)]
     assert sum(outcome.sites >= 10 for outcome in outcomes) * 3 >= len(outcomes)
-    assert max(outcome.lost / outcome.packets for outcome in outcomes) > 0.05
-    assert any(outcome.duplicated for outcome in outcomes)
+    assert max(outcome.counts.lost / outcome.counts.packets for outcome in outcomes) > 0.05
+    assert any(outcome.counts.duplicated for outcome in outcomes)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_swarms_are_clean_and_change_views(first: int) -> None:
+    """A seed installs ten daemon views and delivers 500 messages on average, most of them after a change."""
+    outcomes = [ran(seed, "swarm") for seed in range(first, first + 10)]
+    for outcome in outcomes:
+        assert outcome.is_clean, complaint(outcome)
+    assert sum(outcome.counts.installations for outcome in outcomes) >= 10 * len(outcomes)
+    assert sum(outcome.counts.deliveries for outcome in outcomes) >= 500 * len(outcomes)
+    assert sum(outcome.counts.deliveries_after_change for outcome in outcomes) >= 250 * len(outcomes)
+    assert sum(outcome.counts.signals for outcome in outcomes) >= len(outcomes)
+
+
+def test_every_state_meets_what_it_can_meet() -> None:
+    """The states of the membership see packets of every kind, and clients come in all of them."""
+    outcomes = [ran(seed, "swarm") for seed in range(10)]
+    events = {cell for outcome in outcomes for cell in outcome.events}
+    for state in ("op", "seg", "rep", "gather", "statetrans", "evs"):
+        for event in ("beat", "timeout"):
+            assert (state, event) in events
+    for state in ("op", "seg", "gather", "statetrans", "evs"):
+        for event in ("data", "connect"):
+            assert (state, event) in events
+    reasons = {reason for outcome in outcomes for reason in outcome.rounds}
+    assert {"started", "silence", "restarted", "abandoned", "found"} <= reasons
 
 
 def test_floods_reach_every_limit() -> None:
     """A scenario that does not get there proves nothing about back-pressure."""
     full = slow = 0
     for seed in range(8):
-        setup, world = simulate(seed, "flood")
-        limit_bytes = setup.config.settings.unstable_bytes
-        full += any(record.buffers.get("own_unstable", (0, 0))[0] >= limit_bytes for record in world.records)
-        slow += any(record.cause == "slow-receiver" for record in world.records)
+        stage = simulate(seed, "flood")
+        records = stage.world.records
+        limit_bytes = stage.plan.settings.unstable_bytes
+        full += any(record.buffers.get("own_unstable", (0, 0))[0] >= limit_bytes for record in records)
+        slow += any(record.cause == "slow-receiver" for record in records)
     assert full >= 4
     assert slow >= 1
 
@@ -70,7 +99,8 @@ def test_latency_on_the_chain_of_the_thesis(seed: int) -> None:
     """Reliable and FIFO about D, agreed <= 2D + delta, safe <= 3D + 2 delta (thesis 5.2, table 5.1)."""
     outcome = run_seed(seed, "chain")
     assert outcome.is_clean, complaint(outcome)
-    ((service, latency),) = outcome.latencies.items()
+    service = CHAIN_SERVICES[seed % len(CHAIN_SERVICES)].name.lower()
+    latency = outcome.latencies[service]
     delta_us = int(CHAIN_DELTAS_MS[seed // len(CHAIN_SERVICES)] * 1_000)
     bounds_us = {
         "reliable": DIAMETER_US + 3_000,
@@ -79,27 +109,26 @@ def test_latency_on_the_chain_of_the_thesis(seed: int) -> None:
         "agreed": 2 * DIAMETER_US + delta_us,
         "safe": 3 * DIAMETER_US + 2 * delta_us,
     }
-    assert service == CHAIN_SERVICES[seed % len(CHAIN_SERVICES)].name.lower()
     assert latency.deliveries > 300
     assert DIAMETER_US <= latency.max_us <= bounds_us[service]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "hundred"])
 def test_the_same_seed_gives_the_same_run(scenario: str) -> None:
-    first, second = ran(3, scenario), run_seed(3, scenario)
+    first, second = ran(2, scenario), run_seed(2, scenario)
     assert first.digest == second.digest
-    assert first.packets == second.packets
-    assert first.digest != ran(4, scenario).digest
+    assert first.counts == second.counts
+    assert first.digest != ran(1, scenario).digest
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
-def test_a_run_does_not_depend_on_how_strings_are_hashed(hash_seed: str) -> None:
-    code = "from antiphon.simulator.run import run_seed; print(run_seed(2, 'mixed').digest)"
+@pytest.mark.parametrize(("scenario", "hash_seed"), [("mixed", "1"), ("swarm", "2"), ("cascade", "3")])
+def test_a_run_does_not_depend_on_how_strings_are_hashed(scenario: str, hash_seed: str) -> None:
+    code = f"from antiphon.simulator.run import run_seed; print(run_seed(2, '{scenario}').digest)"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
-    assert result.stdout.strip() == ran(2, "mixed").digest
+    assert result.stdout.strip() == ran(2, scenario).digest
 
 
 def test_a_trace_file_says_what_the_run_said(tmp_path: Path) -> None:
@@ -124,12 +153,7 @@ def test_several_jobs_give_the_same_summary(tmp_path: Path) -> None:
     together = run_seeds(range(2, 5), "mixed", jobs=2, trace_dir=tmp_path)
     assert heard == [2, 3, 4]
     assert alone.is_clean and together.is_clean
-    assert (alone.seeds, alone.messages, alone.packets, alone.lost) == (
-        together.seeds,
-        together.messages,
-        together.packets,
-        together.lost,
-    )
+    assert (alone.seeds, alone.counts, alone.reasons) == (together.seeds, together.counts, together.reasons)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"mixed-{seed}.jsonl" for seed in (2, 3, 4)]
 
 
@@ -148,3 +172,11 @@ def test_an_exception_inside_a_run_is_part_of_the_outcome(monkeypatch: pytest.Mo
     assert "on purpose" in outcome.error
     (failure,) = run_seeds(range(5, 6), "mixed").failures
     assert (failure.seed, failure.error) == (5, outcome.error)
+
+
+@pytest.mark.long
+def test_a_hundred_daemons_part_and_come_together() -> None:
+    outcome = run_seed(0, "hundred")
+    assert outcome.is_clean, complaint(outcome)
+    assert outcome.daemons == 100
+    assert outcome.counts.installations >= 300

@@ -3,12 +3,23 @@
 from itertools import pairwise
 from random import Random
 
-from antiphon.simulator.network import Bandwidth, BurstLoss, Duplicate, Fault, Jitter, Loss, Path, Reorder
+from antiphon.simulator.network import (
+    AnyFault,
+    Bandwidth,
+    BurstLoss,
+    Delay,
+    Duplicate,
+    Jitter,
+    Loss,
+    Network,
+    Path,
+    Reorder,
+)
 
 PACKET = b"p" * 100
 
 
-def path(*faults: Fault, coalesce: float = 0.0) -> Path:
+def path(*faults: AnyFault, coalesce: float = 0.0) -> Path:
     return Path(1_000, faults, Random(1), coalesce)
 
 
@@ -85,3 +96,85 @@ def test_a_short_packet_ends_a_train() -> None:
     doubling = path(Duplicate(1.0, within_us=1), coalesce=1.0)
     arrivals = doubling.carry(b"a" * 10 + b"c" * 4, 10, 0)
     assert [(data, size) for _, data, size in arrivals] == [(b"a" * 20 + b"c" * 4, 10), (b"c" * 4, 4)]
+
+
+def test_a_delay_holds_packets_back_until_it_is_over() -> None:
+    slow = path()
+    spike = Delay(5_000)
+    slow.suffer(spike)
+    assert slow.carry(PACKET, 100, 0) == [(6_000, PACKET, 100)]
+    slow.recover(spike)
+    assert slow.carry(PACKET, 100, 10) == [(6_000, PACKET, 100)], "what comes later does not overtake it"
+    assert slow.carry(PACKET, 100, 9_000) == [(10_000, PACKET, 100)]
+
+
+def test_a_passing_fault_takes_the_place_of_a_lasting_one_of_its_kind() -> None:
+    lossy = path(Loss(0.0), Jitter(5))
+    lossy.suffer(Loss(1.0))
+    assert times(lossy, 50) == []
+    lossy.recover_all()
+    assert len(times(lossy, 50)) == 50
+
+
+# Cuts and partitions --------------------------------------------------------------------------------------
+
+
+def network(daemons: int) -> Network:
+    """Everybody has a path to everybody."""
+    return Network(
+        {(one, other): path() for one in range(daemons) for other in range(daemons) if one != other}
+    )
+
+
+def works(some: Network, one: int, other: int) -> bool:
+    return bool(some.carry((one, other), PACKET, 100, 0))
+
+
+def test_a_block_is_one_way() -> None:
+    some = network(2)
+    some.block((0, 1))
+    assert (works(some, 0, 1), works(some, 1, 0)) == (False, True)
+    assert some.paths[0, 1].lost == 1
+
+
+def test_two_blocks_are_two() -> None:
+    some = network(2)
+    some.block((0, 1))
+    some.block((0, 1))
+    some.unblock((0, 1))
+    assert not works(some, 0, 1)
+    some.unblock((0, 1))
+    assert works(some, 0, 1)
+
+
+def test_a_partition_has_parts_and_the_rest() -> None:
+    some = network(5)
+    some.split([(0, 1), (2,)])
+    assert some.components(range(5)) == [(0, 1), (2,), (3, 4)]
+    some.split([(0, 3)])
+    assert some.components(range(5)) == [(0, 3), (1, 2, 4)]
+    some.unite()
+    assert some.components(range(5)) == [(0, 1, 2, 3, 4)]
+
+
+def test_healing_ends_everything() -> None:
+    some = network(3)
+    some.split([(0,), (1, 2)])
+    some.block((1, 2))
+    some.paths[0, 1].suffer(Loss(1.0))
+    some.heal()
+    assert all(works(some, one, other) for one, other in some.paths)
+
+
+def test_components_are_of_pairs_that_work_both_ways() -> None:
+    some = network(4)
+    for pair in ((0, 1), (2, 0), (1, 2), (3, 0)):
+        some.block(pair)
+    assert some.components(range(4)) == [(0,), (1, 2, 3)], "1 and 2 reach each other through 3"
+    assert some.components((0, 1, 2)) == [(0,), (1,), (2,)]
+
+
+def test_a_packet_without_a_path_goes_astray() -> None:
+    some = Network({(0, 1): path()})
+    assert some.carry((1, 0), PACKET * 3, 100, 0) == []
+    assert some.astray == 3

@@ -136,8 +136,9 @@ def test_the_digest_fits_its_field_in_the_packet() -> None:
 
 
 def test_local_tuning_does_not_separate_daemons() -> None:
-    tuned = GOOD.replace("delta_ms = 2.5", "output_soft_bytes = 100_000")
-    assert config.parse(tuned).digest == config.parse(GOOD).digest
+    for line in ("output_soft_bytes = 100_000", 'membership = "lan"', "suspect_ms = 900"):
+        tuned = GOOD.replace("delta_ms = 2.5", line)
+        assert config.parse(tuned).digest == config.parse(GOOD).digest
 
 
 # Wrong texts: line, key, expectation ----------------------------------------------------------------------
@@ -296,9 +297,24 @@ def test_no_site_at_all() -> None:
     assert complaint("site = []") == "cluster.toml, line 1, key site: expected at least one [[site]]"
 
 
-def test_only_one_daemon_a_site() -> None:
-    text = GOOD.replace("[[link]]", '[[site.daemon]]\nname = "west2"\naddress = "h:1"\n\n[[link]]')
-    assert "key site[1].daemon: expected exactly one [[site.daemon]] in site 'west', got 2" in complaint(text)
+def test_a_site_without_daemons() -> None:
+    text = '[[site]]\nname = "east"\ndaemon = []\n'
+    assert complaint(text) == (
+        "cluster.toml, line 3, key site[0].daemon: expected at least one [[site.daemon]] in site 'east'"
+    )
+
+
+def test_too_many_daemons_in_a_site() -> None:
+    blocks = [
+        f'[[site.daemon]]\nname = "d{n}"\naddress = "127.0.0.1:{5000 + n}"\n'
+        for n in range(limits.DAEMONS_PER_SITE_MAX + 1)
+    ]
+    text = '[[site]]\nname = "east"\n' + "".join(blocks)
+    assert complaint(text) == (
+        f"cluster.toml, line {line_of(text, blocks[-1])}, key site[0].daemon[{limits.DAEMONS_PER_SITE_MAX}]: "
+        f"expected at most {limits.DAEMONS_PER_SITE_MAX} daemons in site 'east', "
+        f"got {limits.DAEMONS_PER_SITE_MAX + 1}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,11 @@ def drawn_tree() -> dict[str, str]:
 
 def built_tree() -> dict[str, str]:
     """Each error class of the module, with the error class it derives from."""
-    classes = {name: member for name, member in vars(errors).items() if inspect.isclass(member)}
+    classes = {
+        name: member
+        for name, member in vars(errors).items()
+        if inspect.isclass(member) and member.__module__ == errors.__name__
+    }
     return {
         name: next((base.__name__ for base in member.__bases__ if issubclass(base, AntiphonError)), "")
         for name, member in classes.items()

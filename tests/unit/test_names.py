@@ -92,14 +92,26 @@ def test_wrong_destinations_are_explained(name: str, expectation: str) -> None:
 
 
 def test_identifiers_read_well_and_sort_by_their_parts() -> None:
-    assert str(MessageId(1, 2, 3)) == "1.2.3"
-    assert str(ViewId(1, 20, 3)) == "1.20.3"
-    assert ViewId(1, 20, 3) < ViewId(1, 100, 0) < ViewId(2, 0, 0)
-    assert MessageId(0, 9, 9) < MessageId(1, 0, 0)
+    assert str(MessageId(1, 0xBEEF, 2, 3)) == "1.beef.2.3"
+    assert str(ViewId(1, 0, 20, 3)) == "1.0.20.3"
+    assert ViewId(1, 0, 20, 3) < ViewId(1, 0, 100, 0) < ViewId(2, 0, 0, 0)
+    assert MessageId(0, 9, 9, 9) < MessageId(1, 0, 0, 0)
+
+
+def test_views_after_a_cut_come_after_those_before_it() -> None:
+    """At one member identifiers grow: first the views of its daemon view, then those after the signal, whose
+    branch is the daemon view to come, then those of that daemon view."""
+    before, after, last = ViewId(10, 0, 90, 1), ViewId(10, 50, 80, 2), ViewId(50, 0, 60, 0)
+    assert before < after < last
+    assert ViewId(10, 50, 80, 2) != ViewId(10, 51, 80, 2)
+
+
+def test_messages_of_a_restarted_daemon_are_others() -> None:
+    assert MessageId(1, 7, 1, 1) != MessageId(1, 8, 1, 1)
 
 
 def test_a_message_reads_its_envelope() -> None:
-    envelope = Envelope("#ann#east1", ("news", "chat"), Service.SAFE, -7, 3, 4, 100, 55, 1_000)
+    envelope = Envelope("#ann#east1", ("news", "chat"), Service.SAFE, -7, 3, 0xBEEF, 4, 100, 55, 1_000)
     message = Message(b"hello", envelope, 2)
     assert message.sender == "#ann#east1"
     assert message.groups == ("news", "chat")
@@ -107,4 +119,4 @@ def test_a_message_reads_its_envelope() -> None:
     assert message.service is Service.SAFE
     assert message.tag == -7
     assert message.sent_us == 1_000
-    assert message.id == MessageId(3, 4, 102)
+    assert message.id == MessageId(3, 0xBEEF, 4, 102)

@@ -9,53 +9,25 @@ from typing import get_args
 
 import msgspec
 import pytest
+from vectors import head_of, head_vector, octets, prefix_of
 
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
-from antiphon.types import Cause, Envelope, Left, Message, View, ViewId
+from antiphon.types import Cause, Envelope, Left, Message, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames, packet
-from antiphon.wire.packet import Ack, Data, Fragment, Head, Hello, Nack, PacketKind, Skip, Update
-
-
-def octets(*lines: str) -> bytes:
-    """The bytes of a vector; what follows a hash mark in a line is a remark."""
-    return bytes.fromhex("".join(line.partition("#")[0] for line in lines))
-
-
-def prefix_of(kind: PacketKind) -> bytes:
-    return packet.prefix(kind, digest=0xD1E57001, sender=2, receiver=0x0103, incarnation=0x0A0B0C0D)
-
-
-def head_of(kind: PacketKind, number: int = 0) -> Head:
-    return Head(kind, digest=0xD1E57001, sender=2, receiver=0x0103, incarnation=0x0A0B0C0D, number=number)
-
-
-def head_vector(kind: str, number: str) -> bytes:
-    return octets(
-        "A7          # magic",
-        "01          # version",
-        f"{kind}     # kind",
-        "00          # seal: plain",
-        "D1E57001    # digest",
-        "0002        # sender",
-        "0103        # receiver",
-        "0A0B0C0D    # incarnation",
-        f"{number}   # number",
-    )
-
+from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Skip, Update
 
 # Packets --------------------------------------------------------------------------------------------------
 
 
 def test_hello() -> None:
     vector = head_vector("01", "0000000000000000") + octets(
-        "11223344            # incarnation of the receiver as the sender knows it",
         "00000000000F4240    # sender's clock: 1,000,000 us",
         "00000000000F423F    # last clock value that the receiver sent",
     )
-    assert packet.hello(prefix_of(PacketKind.HELLO), 0x11223344, 1_000_000, 999_999) == vector
+    assert packet.hello(prefix_of(PacketKind.HELLO), 1_000_000, 999_999) == vector
     assert packet.parse(memoryview(vector)) == Hello(
-        head_of(PacketKind.HELLO), known_incarnation=0x11223344, clock_us=1_000_000, echo_us=999_999
+        head_of(PacketKind.HELLO), clock_us=1_000_000, echo_us=999_999
     )
 
 
@@ -103,7 +75,7 @@ FRAGMENT_VECTOR = octets(
     "00                  # flags",
     "0021                # length of what follows: 28 and the bytes",
     "00000003            # offset",
-    "0005                # source site",
+    "0005                # source daemon",
     "0000                # zero",
     "00000100            # bundle bytes in all",
     "0000000000000009    # bundle number",
@@ -116,7 +88,7 @@ UPDATE_VECTOR = octets(
     "02                  # type: update",
     "00                  # flags",
     "0020                # length of what follows",
-    "0005                # source site",
+    "0005                # source daemon",
     "0001                # flags: hold",
     "00000007            # serial",
     "0000000000000009    # number",
@@ -129,7 +101,7 @@ SKIP_VECTOR = octets(
     "03                  # type: skip",
     "00                  # flags",
     "0024                # length of what follows",
-    "0005                # source site",
+    "0005                # source daemon",
     "0000                # zero",
     "0000000000000009    # first number",
     "000000000000000C    # last number",
@@ -195,26 +167,27 @@ def test_a_train_is_packets_back_to_back() -> None:
 
 
 def test_room_is_left_for_the_seal() -> None:
-    assert packet.capacity(1_400) == 1_400 - 24 - 16
+    assert packet.capacity(1_400) == 1_400 - 32 - 16
 
 
 @pytest.mark.parametrize(
     ("offset", "byte", "reason"),
     [
         (0, 0xA8, "packet: not ours"),
-        (1, 0x02, "packet: unknown version"),
+        (1, 0x01, "packet: unknown version"),
+        (1, 0x03, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
-        (2, 0x06, "packet: unknown kind or wrong size"),
+        (2, 0x08, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
-        (24, 0x00, "item: unknown type or wrong size"),
-        (24, 0x02, "item: unknown type or wrong size"),
-        (26, 0x01, "item: longer than its packet"),
-        (27, 0x1C, "fragment: empty"),
-        (27, 0x1F, "item: cut short"),
-        (28, 0x01, "fragment: outside its bundle"),
-        (36, 0xFF, "fragment: outside its bundle"),
-        (38, 0x00, "fragment: outside its bundle"),
-        (47, 0x00, "fragment: impossible number"),
+        (32, 0x00, "item: unknown type or wrong size"),
+        (32, 0x02, "item: unknown type or wrong size"),
+        (34, 0x01, "item: longer than its packet"),
+        (35, 0x1C, "fragment: empty"),
+        (35, 0x1F, "item: cut short"),
+        (36, 0x01, "fragment: outside its bundle"),
+        (44, 0xFF, "fragment: outside its bundle"),
+        (46, 0x00, "fragment: outside its bundle"),
+        (55, 0x00, "fragment: impossible number"),
     ],
 )
 def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> None:
@@ -322,7 +295,9 @@ def test_a_bundle_as_every_daemon_reads_it() -> None:
 
 
 def test_a_bundle_as_the_receiving_client_reads_it() -> None:
-    envelope = Envelope("#ann#east", ("news", "chat"), Service.AGREED, -7, 2, 3, 100, 55, 1_000_000)
+    envelope = Envelope(
+        "#ann#east", ("news", "chat"), Service.AGREED, -7, 2, 0x0A0B0C0D, 3, 100, 55, 1_000_000
+    )
     assert bundle.decode(STAMPED) == [
         Message(b"HELLO", envelope, 0),
         Message(b"", envelope, 1),
@@ -331,7 +306,9 @@ def test_a_bundle_as_the_receiving_client_reads_it() -> None:
 
 
 def test_flags_of_bundles() -> None:
-    assert (bundle.Flag.SELF_DISCARD, bundle.Flag.EVENT, bundle.Flag.LATE) == (1, 2, 4)
+    flags = bundle.Flag
+    assert (flags.SELF_DISCARD, flags.EVENT, flags.LATE) == (1, 2, 4)
+    assert (flags.STATE, flags.RECOVERED, flags.PHASE, flags.GROUPS) == (8, 16, 32, 64)
 
 
 @pytest.mark.parametrize(
@@ -362,6 +339,10 @@ def test_one_wrong_byte_in_a_bundle_has_its_reason(offset: int, byte: int, reaso
     [
         (6, 0x02, "flags that a client may not set"),
         (6, 0x04, "flags that a client may not set"),
+        (6, 0x08, "flags that a client may not set"),
+        (6, 0x10, "flags that a client may not set"),
+        (6, 0x20, "flags that a client may not set"),
+        (6, 0x40, "flags that a client may not set"),
         (103, 0x06, "payloads do not fill it"),
     ],
 )
@@ -380,7 +361,7 @@ def test_a_bundle_to_nobody_is_not_what_a_client_may_send() -> None:
 
 # Control frames -------------------------------------------------------------------------------------------
 
-VIEW_ID = ViewId(epoch=1, lts=55, daemon=2)
+VIEW_ID = ViewId(epoch=1, branch=0, lts=55, daemon=2)
 
 
 def text(word: str) -> str:
@@ -388,17 +369,23 @@ def text(word: str) -> str:
     return f"{0xA0 + len(word):02X}" + word.encode().hex()
 
 
+VIEW_ID_VECTOR = (
+    "84" + text("epoch") + "01" + text("branch") + "00" + text("lts") + "37" + text("daemon") + "02"
+)
+
+
 FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
     (
-        frames.Connect(version=1, name="ann", priority=9, views=False),
+        frames.Connect(version=2, name="ann", priority=9, views=False, accepts=True),
         [
-            "00000036 02    # length, kind: control",
-            "85             # five entries",
+            "0000003F 02    # length, kind: control",
+            "86             # six entries",
             text("type") + text("connect"),
-            text("version") + "01",
+            text("version") + "02",
             text("name") + text("ann"),
             text("priority") + "09",
             text("views") + "C2    # false",
+            text("accepts") + "C3    # true",
         ],
     ),
     (frames.Join("news"), ["0000001B 02", "82", text("type") + text("join"), text("group") + text("news")]),
@@ -409,12 +396,12 @@ FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
 
 FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
     (
-        frames.Welcome(1, 3, "#ann#east1", "east1", 2, 16_777_216),
+        frames.Welcome(2, 3, "#ann#east1", "east1", 2, 16_777_216),
         [
             "00000068 02",
             "87             # seven entries",
             text("type") + text("welcome"),
-            text("version") + "01",
+            text("version") + "02",
             text("session") + "03",
             text("name") + text("#ann#east1"),
             text("daemon") + text("east1"),
@@ -435,12 +422,12 @@ FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
     (
         frames.ViewFrame(View("news", VIEW_ID, ("#a#d", "#b#d"), ("#a#d",), Cause.JOIN, ("#b#d",))),
         [
-            "00000078 02",
+            "00000080 02",
             "82",
             text("type") + text("view"),
             text("view") + "86    # six entries",
             text("group") + text("news"),
-            text("id") + "83" + text("epoch") + "01" + text("lts") + "37" + text("daemon") + "02",
+            text("id") + VIEW_ID_VECTOR,
             text("members") + "92" + text("#a#d") + text("#b#d") + "    # array of two",
             text("transitional") + "91" + text("#a#d"),
             text("cause") + text("join"),
@@ -448,15 +435,30 @@ FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
         ],
     ),
     (
+        frames.SignalFrame(TransitionalSignal("news", VIEW_ID)),
+        [
+            "00000045 02",
+            "82",
+            text("type") + text("signal"),
+            text("signal") + "82",
+            text("group") + text("news"),
+            text("id") + VIEW_ID_VECTOR,
+        ],
+    ),
+    (
         frames.LeftFrame(Left("news", VIEW_ID)),
         [
-            "00000039 02",
+            "00000041 02",
             "82",
             text("type") + text("left"),
             text("left") + "82",
             text("group") + text("news"),
-            text("id") + "83" + text("epoch") + "01" + text("lts") + "37" + text("daemon") + "02",
+            text("id") + VIEW_ID_VECTOR,
         ],
+    ),
+    (
+        frames.Accepted(300),
+        ["00000020 02", "82", text("type") + text("accepted"), text("sequence") + "CD012C    # 300"],
     ),
     (
         frames.Status(b"{}"),
@@ -497,6 +499,10 @@ def test_control_frames_from_daemons(value: frames.FromDaemon, lines: Sequence[s
     vector = octets(*lines)
     assert frames.encode_control(value) == vector
     assert frames.decode_from_daemon(vector) == value
+
+
+def test_causes_of_views_have_their_words() -> None:
+    assert [cause.value for cause in Cause] == ["join", "leave", "disconnect", "network", "merge"]
 
 
 def test_every_control_frame_has_a_vector() -> None:

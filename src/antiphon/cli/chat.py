@@ -8,14 +8,17 @@ from typing import Annotated
 import typer
 
 import antiphon
-from antiphon.cli.options import Address, Name, ServiceWord
+from antiphon.cli.options import Address, Name, Reconnect, ServiceWord
 from antiphon.cli.screen import joining
+from antiphon.cli.words import listed, returned
+from antiphon.client import Reconnected
+from antiphon.client.connecting import Connecting
 from antiphon.errors import UsageError
 from antiphon.service import Service
-from antiphon.types import Left, Message, View
+from antiphon.types import Left, Message, TransitionalSignal, View
 
 LEAVE_TIMEOUT_S = 5.0
-"""A leave takes the agreement of every site; nobody who wants to go waits longer for one that is away."""
+"""A leave waits while the daemons find out who is still there; nobody who wants to go waits longer."""
 HELP = """\
   a line        goes to the group
   /to NAME ...  goes to one session only: use its private name, such as #bob#oslo1
@@ -29,6 +32,7 @@ def chat(
     name: Name = "",
     service: ServiceWord = "agreed",
     address: Address = None,
+    reconnect: Reconnect = False,
 ) -> None:
     """Join GROUP, send what you type, see what everybody says and who comes and goes.
 
@@ -36,12 +40,13 @@ def chat(
     Example:
       antiphon chat tea --name alice
     """
-    asyncio.run(_converse(group, name, Service.parse(service), address))
+    connecting = antiphon.connect(address, name=name, reconnect=reconnect)
+    asyncio.run(_converse(group, Service.parse(service), connecting))
 
 
-async def _converse(group: str, name: str, service: Service, address: str | None) -> None:
+async def _converse(group: str, service: Service, connecting: Connecting) -> None:
     lines = _lines_of_stdin()
-    async with antiphon.connect(address, name=name) as session:
+    async with connecting as session:
         with joining(group):
             await session.join(group)
         print(f"You are {session.name} in {group}. /help tells what you can type.", flush=True)
@@ -90,8 +95,12 @@ class _Room:
             match event:
                 case View():
                     self._members = event.members
-                    who = ", ".join(event.changed)
+                    who = listed(event.changed)
                     print(f"* {event.cause.value}: {who} ({len(event.members)} here)", flush=True)
+                case TransitionalSignal():
+                    print("* some members are out of reach; the next view tells who is left", flush=True)
+                case Reconnected():
+                    print(f"* reconnected: {returned(event)}", flush=True)
                 case Message():
                     mark = "" if event.group == self._group else " (to you only)"
                     text = event.payload.decode("utf-8", "backslashreplace")
@@ -110,7 +119,9 @@ class _Room:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 await self._session.leave(self._group)
         except TimeoutError:
-            print("! some site does not answer; `antiphon status` shows which link is not open", flush=True)
+            print(
+                "! the daemons do not agree in time; `antiphon status` tells what they wait for", flush=True
+            )
             return False
         return True
 

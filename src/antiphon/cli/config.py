@@ -8,24 +8,31 @@ import typer
 
 from antiphon import config as configuration
 from antiphon.cli.options import read_file
+from antiphon.cli.words import counted
 from antiphon.errors import ConfigError
 
 EXAMPLE = """\
 # An Antiphon cluster of three sites. The same file goes to every daemon:
 #   antiphon daemon --config cluster.toml --name oslo1
-# Only [[site]] and its daemon are needed; every other value below is the default or an illustration.
+# Only [[site]] and its daemons are needed; every other value below is the default or an illustration.
 
 [cluster]
 name = "example"        # goes into every packet: clusters with different names never mix
-delta_ms = 5.0          # how often, at most, an idle site tells the others that it has nothing to say
+delta_ms = 5.0          # how often, at most, an idle daemon tells the others that it has nothing to say
+membership = "wan"      # how soon a silent daemon is given up: "wan" (seconds) or "lan" (less than one)
 
 [[site]]
 name = "oslo"
 
-[[site.daemon]]         # one daemon a site
+[[site.daemon]]         # one daemon a site, or more: clients of one that dies go on at the next
 name = "oslo1"
 address = "127.0.0.1:4810"                  # UDP, between daemons
 clients = ["unix:/tmp/antiphon-oslo1.sock", "tcp:127.0.0.1:4811"]
+
+[[site.daemon]]
+name = "oslo2"
+address = "127.0.0.1:4815"
+clients = ["unix:/tmp/antiphon-oslo2.sock"]
 
 [[site]]
 name = "lima"
@@ -71,9 +78,18 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="A configura
     except ConfigError as error:
         print(f"antiphon: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    names = ", ".join(f"{site.name} ({site.daemon[0].name})" for site in checked.sites)
-    count = len(checked.sites), len(checked.links)
-    print(f"{file}: fine. Cluster {checked.settings.name!r}, {count[0]} sites, {count[1]} links: {names}")
+    names = "; ".join(
+        f"{site.name} ({', '.join(daemon.name for daemon in site.daemon)})" for site in checked.sites
+    )
+    counts = ", ".join(
+        counted(count, noun)
+        for count, noun in (
+            (len(checked.sites), "site"),
+            (checked.daemon_count, "daemon"),
+            (len(checked.links), "link"),
+        )
+    )
+    print(f"{file}: fine. Cluster {checked.settings.name!r}, {counts}: {names}")
 
 
 def example() -> None:

@@ -12,7 +12,9 @@ from antiphon.cli._demo.pace import Pace
 from antiphon.cli._demo.page import Page
 from antiphon.cli._demo.story import Story
 from antiphon.cli.screen import console
-from antiphon.errors import UsageError
+
+DAEMONS_MAX = 4
+"""They share one interpreter; more of them would show its limits instead of ours."""
 
 
 def demo(
@@ -21,7 +23,9 @@ def demo(
         typer.Option("--seconds", metavar="N", min=1, help="End after N seconds; without it, on Ctrl-C."),
     ] = None,
     sites: Annotated[int, typer.Option("--sites", min=2, max=len(CITIES), help="How many sites.")] = 3,
-    daemons: Annotated[int, typer.Option("--daemons", help="How many daemons at each site.")] = 1,
+    daemons: Annotated[
+        int, typer.Option("--daemons", min=1, max=DAEMONS_MAX, help="How many daemons at each site.")
+    ] = 2,
 ) -> None:
     """Watch groups, views and delivery orders at work on a wide-area cluster inside this process.
 
@@ -29,17 +33,15 @@ def demo(
     Example:
       antiphon demo --seconds 60
     """
-    if daemons != 1:
-        raise UsageError("--daemons must be 1 today: sites of several daemons come later")
-    asyncio.run(_play(seconds, sites))
+    asyncio.run(_play(seconds, sites, daemons))
 
 
-async def _play(seconds: float | None, sites: int) -> None:
+async def _play(seconds: float | None, sites: int, daemons: int) -> None:
     pace = Pace(seconds)
     cities = CITIES[:sites]
     page = Page(console())
-    with running(cities) as config:
-        story = Story(cities, config, page, pace)
+    with running(cities, daemons) as cluster:
+        story = Story(cities, cluster, page, pace)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await story.tell()

@@ -8,9 +8,11 @@ import msgspec
 import typer
 
 import antiphon.blocking
-from antiphon.cli.options import Address, Json, Name
+from antiphon.cli.options import Address, Json, Name, Reconnect
 from antiphon.cli.screen import joining
-from antiphon.types import Left, Message, View
+from antiphon.cli.words import described
+from antiphon.client import Event, Reconnected
+from antiphon.types import Left, Message, TransitionalSignal, View
 
 
 def listen(
@@ -21,16 +23,17 @@ def listen(
     ] = None,
     address: Address = None,
     name: Name = "",
+    reconnect: Reconnect = False,
 ) -> None:
-    """Join each GROUP and print messages and views in the order of their delivery, until Ctrl-C.
+    """Join each GROUP and print messages, views and signals in the order of their delivery, until Ctrl-C.
 
     \b
     Example:
       antiphon listen chat news --json --count 10
     """
-    show = as_json if json else as_text
+    show = as_json if json else described
     left = count
-    with antiphon.blocking.connect(address, name=name) as session:
+    with antiphon.blocking.connect(address, name=name, reconnect=reconnect) as session:
         for group in groups:
             with joining(group):
                 session.join(group)
@@ -44,27 +47,12 @@ def listen(
                     return
 
 
-def as_text(event: Message | View | Left) -> str:
-    """One line for a person."""
-    match event:
-        case Message():
-            text = event.payload.decode("utf-8", "backslashreplace")
-            return f"{','.join(event.groups)} {event.sender} {event.service.name.lower()}: {text}"
-        case View():
-            changed = ", ".join(event.changed)
-            return (
-                f"{event.group} view {event.id} ({event.cause.value}: {changed}): {', '.join(event.members)}"
-            )
-        case Left():
-            return f"{event.group} left {event.id}"
-
-
-def as_json(event: Message | View | Left) -> str:
+def as_json(event: Event) -> str:
     """One JSON object; a payload that is not UTF-8 comes as `payload_base64` instead of `payload`."""
     return msgspec.json.encode(_fields(event)).decode()
 
 
-def _fields(event: Message | View | Left) -> dict[str, Any]:
+def _fields(event: Event) -> dict[str, Any]:
     match event:
         case Message():
             fields = {
@@ -91,5 +79,18 @@ def _fields(event: Message | View | Left) -> dict[str, Any]:
                 "cause": event.cause.value,
                 "changed": event.changed,
             }
+        case TransitionalSignal():
+            return {"event": "signal", "group": event.group, "id": str(event.id)}
         case Left():
             return {"event": "left", "group": event.group, "id": str(event.id)}
+        case Reconnected():
+            return {
+                "event": "reconnected",
+                "old_name": event.old_name,
+                "name": event.name,
+                "daemon": event.daemon,
+                "address": event.address,
+                "groups": event.groups,
+                "reason": event.reason,
+                "unknown_fate": event.unknown_fate,
+            }

@@ -15,7 +15,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from antiphon.cli import bench, chat, config, daemon, demo, flood, listen, send, simulate, status
+from antiphon.cli import bench, chat, config, daemon, demo, explain, flood, listen, send, simulate, status
 from antiphon.errors import AntiphonError, ConfigError, UsageError
 
 EXIT_FAULT = 1
@@ -72,6 +72,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
     "daemon": daemon.daemon,
     "status": status.status,
+    "explain": explain.explain,
     "send": send.send,
     "listen": listen.listen,
     "chat": chat.chat,

@@ -13,8 +13,13 @@ Address = Annotated[
         "--address",
         metavar="ADDRESS",
         envvar="ANTIPHON",
-        help="Where the daemon listens: unix:PATH or tcp:HOST:PORT. Without it: unix:/tmp/antiphon.sock.",
+        help="Where the daemon listens: unix:PATH or tcp:HOST:PORT, or several with commas between, tried in "
+        "order. Without it: unix:/tmp/antiphon.sock.",
     ),
+]
+Reconnect = Annotated[
+    bool,
+    typer.Option("--reconnect", help="When the daemon is lost, go on at the next address, or there again."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for programs.")]
 Name = Annotated[

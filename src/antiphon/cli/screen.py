@@ -42,12 +42,12 @@ def working(what: str, seconds: float) -> Iterator[None]:
 def joining(group: str) -> Iterator[None]:
     """While the body joins a group: say on stderr what it waits for, if that takes long and a person watches.
 
-    A join takes the agreement of every site, so where one is away it waits without an end.
+    A join takes the agreement of all daemons of the view, and waits while a new view is made.
     """
     if not sys.stderr.isatty():
         yield
         return
-    words = f"still joining {group}: every site must agree; `antiphon status` shows which link is not open"
+    words = f"still joining {group}: the daemons must agree; `antiphon status` tells what they wait for"
     timer = Timer(PATIENCE_S, print, (words,), {"file": sys.stderr, "flush": True})
     timer.daemon = True
     timer.start()

@@ -2,6 +2,9 @@
 
 import os
 import re
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,24 +14,43 @@ import typer
 from antiphon.cli.options import Json, make_folder
 from antiphon.cli.screen import progress
 from antiphon.errors import UsageError
-from antiphon.simulator.run import Outcome, Summary, run_seeds
-from antiphon.simulator.scenario import SCENARIOS
+from antiphon.simulator import plan as plans
+from antiphon.simulator.outcome import Outcome, Summary
+from antiphon.simulator.run import run_plan, run_seeds
+from antiphon.simulator.scenarios import SCENARIOS, plan_of
+from antiphon.simulator.shrink import shrink
 
 _DETAILED_SEEDS = 5
 """More failing seeds than these are only counted; `--json` tells all."""
+_SHRINKING_S = 600.0
 
 
 def simulate(
     seeds: Annotated[
         str, typer.Option("--seeds", metavar="A-B", help="The seeds to run, both ends included.")
-    ],
+    ] = "",
     scenario: Annotated[
         str, typer.Option("--scenario", metavar="NAME", help=f"One of {', '.join(SCENARIOS)}.")
     ] = "mixed",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Run the plan in this file instead of seeds."),
+    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="DIR", help="Write the trace of each run into this folder."),
     ] = None,
+    smaller: Annotated[
+        bool,
+        typer.Option(
+            "--shrink",
+            help="Print the smallest plan in which the first failing seed still fails; all else on stderr.",
+        ),
+    ] = False,
+    coverage: Annotated[
+        bool,
+        typer.Option("--coverage", help="Show what was met in which state of the membership."),
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, metavar="N", help="Runs at a time; without it, one a core.")
     ] = None,
@@ -39,31 +61,52 @@ def simulate(
     Exits 0 if all are kept; otherwise 1, with the seed, the property and the command that repeats it.
 
     \b
-    Example:
+    Examples:
       antiphon simulate --seeds 0-199
+      antiphon simulate --seeds 17 --scenario swarm --shrink > small.json
+      antiphon simulate --file small.json --trace traces
     """
-    wanted = _range(seeds)
+    if bool(seeds) == (file is not None):
+        raise UsageError("either --seeds A-B or --file FILE is needed, for example --seeds 0-199")
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
     if trace is not None:
         make_folder(trace)
-    sites: list[int] = []
-    with progress(f"simulating {scenario}", len(wanted)) as advance:
-
-        def heard(outcome: Outcome) -> None:
-            sites.append(outcome.sites)
-            advance(1)
-
-        summary = run_seeds(
-            wanted, scenario, jobs=jobs or os.cpu_count() or 1, trace_dir=trace, progress=heard
-        )
-    report = _report(summary, wanted, sites)
-    if json:
-        print(msgspec.json.encode(report).decode())
+    if file is not None:
+        summary = _run_file(file, trace)
+        wanted = range(0)
     else:
-        _print(report, summary)
+        wanted = _range(seeds)
+        summary = _run_seeds(wanted, scenario, jobs, trace)
+    report = _report(summary, wanted, coverage, file)
+    with redirect_stdout(sys.stderr if smaller else sys.stdout):
+        if json:
+            print(msgspec.json.encode(report).decode())
+        else:
+            _print(report, summary, file)
+    if smaller and summary.failures:
+        _shrink(summary.failures[0], file)
     if not summary.is_clean:
         raise typer.Exit(1)
+
+
+def _run_seeds(seeds: range, scenario: str, jobs: int | None, trace: Path | None) -> Summary:
+    with progress(f"simulating {scenario}", len(seeds)) as advance:
+        return run_seeds(
+            seeds,
+            scenario,
+            jobs=jobs or os.cpu_count() or 1,
+            trace_dir=trace,
+            progress=lambda outcome: advance(1),
+        )
+
+
+def _run_file(file: Path, trace: Path | None) -> Summary:
+    outcome = run_plan(plans.read(file), trace)
+    summary = Summary(outcome.scenario)
+    summary.add(outcome)
+    summary.wall_s = outcome.wall_s
+    return summary
 
 
 def _range(text: str) -> range:
@@ -81,58 +124,102 @@ def _range(text: str) -> range:
     return range(first, last + 1)
 
 
-def _report(summary: Summary, seeds: range, sites: list[int]) -> dict[str, Any]:
-    return {
+# Reports --------------------------------------------------------------------------------------------------
+
+
+def _report(summary: Summary, seeds: range, coverage: bool, file: Path | None) -> dict[str, Any]:
+    counts = msgspec.to_builtins(summary.counts)
+    virtual_us = counts.pop("virtual_us")
+    report = {
         "scenario": summary.scenario,
-        "first_seed": seeds[0],
-        "last_seed": seeds[-1],
+        "first_seed": seeds[0] if seeds else None,
+        "last_seed": seeds[-1] if seeds else None,
         "seeds": summary.seeds,
-        "sites_min": min(sites),
-        "sites_max": max(sites),
-        "messages": summary.messages,
-        "deliveries": summary.deliveries,
-        "views": summary.views,
-        "packets": summary.packets,
-        "lost": summary.lost,
-        "duplicated": summary.duplicated,
-        "virtual_s": round(summary.virtual_us / 1e6, 3),
+        "sites_min": summary.sites[0],
+        "sites_max": summary.sites[1],
+        "daemons_min": summary.daemons[0],
+        "daemons_max": summary.daemons[1],
+        **counts,
+        "rounds": dict(summary.rounds.most_common()),
+        "virtual_s": round(virtual_us / 1e6, 3),
         "wall_s": round(summary.wall_s, 3),
+        "run_s": round(summary.run_s, 3),
+        "slowest_s": round(summary.slowest_s, 3),
         "packets_per_s": round(summary.packets_per_s),
-        "failures": [_failure(outcome) for outcome in summary.failures],
+        "failures": [_failure(outcome, file) for outcome in summary.failures],
     }
+    if coverage:
+        report["coverage"] = {"reasons": _nested(summary.reasons), "events": _nested(summary.events)}
+    return report
 
 
-def _failure(outcome: Outcome) -> dict[str, Any]:
+def _nested(cells: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """State: what was met there: how often."""
+    table: dict[str, dict[str, int]] = {}
+    for (state, what), times in sorted(cells.items()):
+        table.setdefault(state, {})[what] = times
+    return table
+
+
+def _failure(outcome: Outcome, file: Path | None) -> dict[str, Any]:
     return {
         "seed": outcome.seed,
-        "repeat": _repeat(outcome),
+        "repeat": _repeat(outcome, file),
         "violations": [msgspec.to_builtins(violation) for violation in outcome.violations],
         "error": outcome.error,
     }
 
 
-def _repeat(outcome: Outcome) -> str:
+def _repeat(outcome: Outcome, file: Path | None) -> str:
+    if file is not None:
+        return f"antiphon simulate --file {file}"
     return f"antiphon simulate --seeds {outcome.seed}-{outcome.seed} --scenario {outcome.scenario}"
 
 
-def _print(report: dict[str, Any], summary: Summary) -> None:
-    lines = (
-        "{scenario}: {seeds:,} seeds of {sites_min} to {sites_max} sites",
-        "{messages:,} messages, {deliveries:,} deliveries, {views:,} views",
+def _print(report: dict[str, Any], summary: Summary, file: Path | None) -> None:
+    lines = [
+        "{scenario}: {seeds:,} seeds of {sites_min} to {sites_max} sites, {daemons_min} to {daemons_max} "
+        "daemons",
+        "{messages:,} messages, {deliveries:,} deliveries, {views:,} views, {signals:,} transitional signals",
+        "{installations:,} daemon views installed, {deliveries_after_change:,} deliveries after the first",
+        "{crashes:,} crashes, {restarts:,} restarts, {partitions:,} partitions and cuts",
         "{packets:,} packets, {lost:,} lost, {duplicated:,} duplicated",
         "{virtual_s:,.1f} s of virtual time in {wall_s:,.1f} s, {packets_per_s:,} packets/s on one core",
-    )
+    ]
     for line in lines:
         print(line.format(**report))
+    if report["rounds"]:
+        print("rounds: " + ", ".join(f"{reason} {times:,}" for reason, times in report["rounds"].items()))
+    for what, table in report.get("coverage", {}).items():
+        for state, cells in table.items():
+            print(f"{what} in {state}: " + ", ".join(f"{cell} {times:,}" for cell, times in cells.items()))
     for outcome in summary.failures[:_DETAILED_SEEDS]:
-        print(_explained(outcome))
+        print(_explained(outcome, file))
     failed = [str(outcome.seed) for outcome in summary.failures]
     print(f"FAILED in {len(failed)} seeds: {', '.join(failed)}" if failed else "every property was kept")
 
 
-def _explained(outcome: Outcome) -> str:
+def _explained(outcome: Outcome, file: Path | None) -> str:
     """The first violation of each property that this seed breaks, or the exception that ended it."""
     if outcome.error:
-        return f"seed {outcome.seed} ended in an exception:\n{outcome.error}  repeat: {_repeat(outcome)}"
+        return (
+            f"seed {outcome.seed} ended in an exception:\n{outcome.error}  repeat: {_repeat(outcome, file)}"
+        )
     first = {violation.name: violation for violation in reversed(outcome.violations)}
     return "\n".join(str(violation) for violation in reversed(first.values()))
+
+
+def _shrink(outcome: Outcome, file: Path | None) -> None:
+    """Print the smallest plan that fails in the same way."""
+    plan = plan_of(outcome.scenario, outcome.seed) if file is None else plans.read(file)
+    with progress(f"shrinking seed {outcome.seed}", float("inf")) as advance:
+        found = shrink(plan, seconds=_SHRINKING_S, heard=lambda smaller: advance(1))
+    if found is None:
+        raise UsageError("the run is clean when it is repeated: it cannot be shrunk")
+    small = found.plan
+    print(
+        f"{found.fault}: still broken by {len(small.daemons())} daemons, {len(small.clients)} clients, "
+        f"{len(small.incidents) + len(small.triggers)} incidents ({found.tried} runs)",
+        file=sys.stderr,
+    )
+    print(small.text())

@@ -10,14 +10,25 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from antiphon.cli.explain import because, changes
 from antiphon.cli.options import Address, Json
 from antiphon.cli.screen import console
+from antiphon.cli.words import counted, duration, listed
 from antiphon.client import ask_status
 
 SILENCE_MAX_US = 5_000_000
-"""An open link hears a hello every second even if nobody sends anything."""
+"""An open link hears a hello far more often than that, even if nobody sends anything."""
 MEMBERS_SHOWN = 8
 OTHER_CONFIGURATION = "packet: other configuration"
+STATES = {
+    "op": "messages flow",
+    "seg": "looking who is there in this site",
+    "rep": "another daemon of this site looks for the other sites",
+    "gather": "looking for the other sites",
+    "statetrans": "comparing what each daemon has",
+    "evs": "recovering what some daemons do not have",
+}
+"""What the daemons do in each state of their membership (thesis 6.1)."""
 
 LINK_COLUMNS = {
     "to": "link to",
@@ -40,44 +51,71 @@ SESSION_COLUMNS = {
 
 
 def status(address: Address = None, json: Json = False) -> None:
-    """Show whether the cluster is whole, what ordering waits for, who is slow, and what goes on.
+    """Show whether the cluster is whole, why its view last changed, what ordering waits for and who is slow.
 
-    Exits 0 if every link of the daemon at ADDRESS is open, 1 if one is not or no daemon answers.
+    Exits 0 if every daemon of the cluster is in the view of the daemon at ADDRESS and messages flow, 1 if not
+    or if no daemon answers.
 
     \b
     Example:
       antiphon status --address unix:/tmp/antiphon.sock --json
     """
     answer = ask_status(address)
-    down = list(_links_down(answer))
+    faults = list(faults_of(answer))
     if json:
         print(msgspec.json.encode(answer).decode())
     else:
         out = console()
-        for part in _parts(answer, down):
-            out.print(part)
-    if down:
+        for part in _parts(answer, faults):
+            out.print(part, soft_wrap=isinstance(part, str))
+    if faults:
         raise typer.Exit(1)
 
 
-def _links_down(answer: dict[str, Any]) -> Iterator[str]:
-    """Each link that does not work, and why."""
+def faults_of(answer: dict[str, Any]) -> Iterator[str]:
+    """Each thing that keeps the cluster from being whole, as this daemon sees it."""
+    members = answer["view"]["members"]
+    peers = {peer["name"]: peer for peer in answer.get("peers", ())}
+    for name in answer.get("daemons", ()):
+        if name not in members:
+            yield f"{name} is not in the view: {_absence(peers.get(name))}"
+    state, group_state = answer["state"], answer["group_state"]
+    if state != "op":
+        yield f"the view is about to change: {STATES.get(state, state)} ({state})"
+    elif group_state != "gop":
+        waits = listed(answer["view"].get("groups_wait_for", ()), "the others")
+        yield f"groups are being merged ({group_state}): waiting for {waits}"
     for link in answer["links"]:
         if link["state"] != "open":
             yield f"link to {link['to']} is {link['state']}: {link['reason']}"
         elif link["silent_us"] > SILENCE_MAX_US:
-            yield f"link to {link['to']} is silent: nothing came for {link['silent_us'] // 1_000_000} s"
+            yield f"link to {link['to']} is silent: nothing came for {duration(link['silent_us'])}"
 
 
-def _parts(answer: dict[str, Any], down: list[str]) -> Iterator[RenderableType]:
+def _absence(peer: dict[str, Any] | None) -> str:
+    """What is known of a daemon that is not in the view."""
+    if peer is None:
+        return "this daemon has no path of its own to it"
+    if peer["heard_us_ago"] is None:
+        return "never heard"
+    heard = f"heard {duration(peer['heard_us_ago'])} ago"
+    if peer["damped_us"]:
+        times = counted(peer["losses"], "time")
+        return f"{heard}, but lost {times}: not trusted for another {duration(peer['damped_us'])}"
+    if peer["hears_us_us_ago"] is None:
+        return f"{heard}, but it does not hear this daemon"
+    return heard
+
+
+def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType]:
     """What a person wants to know, the most important first; `--json` has the rest."""
     runtime = answer["runtime"]
     where = f"at site {answer['site']} of cluster {answer['cluster']}"
     yield f"daemon {answer['daemon']} {where}, process {runtime['pid']}"
-    yield f"sites: {', '.join(answer['sites'])}"
     yield f"clients connect to: {', '.join(runtime['places']) or 'nowhere, the configuration names no place'}"
-    yield from _verdict(answer, down)
-    yield _ordering(answer["ordering"], answer["site"])
+    yield from _verdict(answer, faults)
+    yield from _view(answer)
+    yield _ordering(answer["ordering"], answer["daemon"])
     yield from _delays(answer)
     if answer["links"]:
         rows = [link | {"round_trip": _round_trip(link)} for link in answer["links"]]
@@ -88,34 +126,40 @@ def _parts(answer: dict[str, Any], down: list[str]) -> Iterator[RenderableType]:
         ("dropped input", answer["counters"]),
         ("sockets", runtime["udp"] | runtime["clients"]),
     ):
-        counted = {name.replace("_", " "): count for name, count in counters.items() if count}
-        yield f"{title}: {_cell(counted) or 'none'}"
+        counted_ones = {name.replace("_", " "): count for name, count in counters.items() if count}
+        yield f"{title}: {_cell(counted_ones) or 'none'}"
 
 
-def _verdict(answer: dict[str, Any], down: list[str]) -> Iterator[RenderableType]:
-    links = answer["links"]
-    if not links:
-        yield Text("whole: a cluster of one site", style="bold green")
+def _verdict(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType]:
+    members = answer["view"]["members"]
+    every = counted(len(answer.get("daemons", members)), "daemon")
+    if not faults:
+        yield Text(f"whole: {len(members)} of {every} in the view", style="bold green")
         return
-    count = f"{len(links) - len(down)} of {_counted(len(links), 'link')} open"
-    if down:
-        yield Text(f"NOT WHOLE: {count}", style="bold red")
-        for words in down:
-            yield f"  {words}"
-        if answer["counters"].get(OTHER_CONFIGURATION):
-            yield "  packets of another configuration come in: do all daemons have the same file?"
-        return
-    linked = {answer["site"], *(link["to"] for link in links)}
-    beyond = [site for site in answer["sites"] if site not in linked]
-    rest = f"; {', '.join(beyond)} beyond them: ask there, too" if beyond else ""
-    yield Text(f"whole: {count}{rest}", style="bold green")
+    yield Text(f"NOT WHOLE: {len(members)} of {every} in the view", style="bold red")
+    for words in faults:
+        yield f"  {words}"
+    if answer["counters"].get(OTHER_CONFIGURATION):
+        yield "  packets of another configuration come in: do all daemons have the same file?"
 
 
-def _ordering(ordering: dict[str, Any], site: str) -> str:
-    """What delivery waits for. Bundles are held until every site is known to have them."""
+def _view(answer: dict[str, Any]) -> Iterator[str]:
+    """The daemons that work together, how they are joined, and why they are these."""
+    view = answer["view"]
+    joined = listed((f"{one}-{other}" for one, other in view.get("links", ())), "none needed")
+    since = f", for {duration(view['since_us_ago'])}" if "since_us_ago" in view else ""
+    yield f"view {view['id']}{since}: {listed(view['members'])}; links {joined}"
+    changed = [record for record in answer.get("rounds", ()) if record.get("view") is not None]
+    if changed:
+        last = changed[-1]
+        yield " ".join((f"because: {because(last)}.", *changes(last), "`antiphon explain` tells more."))
+
+
+def _ordering(ordering: dict[str, Any], daemon: str) -> str:
+    """What delivery waits for. Bundles are held until every daemon is known to have them."""
     if not ordering["bundles_held"]:
         return "ordering: nothing waits"
-    held = f"{_counted(ordering['bundles_held'], 'bundle')} ({ordering['bytes_held']:,} bytes)"
+    held = f"{counted(ordering['bundles_held'], 'bundle')} ({ordering['bytes_held']:,} bytes)"
     lines = (
         ("agreed", ordering["agreed_line"], ordering["waits_for"]),
         ("safe", ordering["stable_line"], ordering["stability_waits_for"]),
@@ -123,7 +167,7 @@ def _ordering(ordering: dict[str, Any], site: str) -> str:
     waits = [
         f"{service} messages wait for {slowest}"
         for service, line, slowest in lines
-        if line < ordering["clock"] and slowest != site
+        if line < ordering["clock"] and slowest != daemon
     ]
     return "; ".join([f"ordering: {held} not known to be everywhere", *waits])
 
@@ -135,7 +179,7 @@ def _delays(answer: dict[str, Any]) -> Iterator[str]:
     if answer["holding"]:
         yield f"all senders wait for slow receivers at: {_cell(answer['holding'])}"
     if not answer["accepting"] and not answer["slow_sessions"] and not answer["holding"]:
-        yield "senders here wait until the other sites have caught up"
+        yield "senders here wait until the other daemons have caught up, or until the view has changed"
 
 
 def _round_trip(link: dict[str, Any]) -> str:
@@ -168,10 +212,6 @@ def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> RenderableTyp
     for row in rows:
         table.add_row(*(_cell(row[key]) for key in columns))
     return table
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("s" if count != 1 else "")
 
 
 def _cell(value: Any) -> str:

@@ -9,6 +9,8 @@ from antiphon import limits
 from antiphon.client._incoming import Incoming
 from antiphon.client._opening import Opened
 from antiphon.client._outgoing import Outgoing
+from antiphon.client._recovery import Recovery, Search
+from antiphon.client.events import Reconnected
 from antiphon.errors import BadFrame, Disconnected, UsageError
 from antiphon.types import check_group
 from antiphon.wire import frames
@@ -27,7 +29,14 @@ _open_sessions: WeakSet["SessionBase"] = WeakSet()
 class SessionBase:
     """A session, whatever does its input and output."""
 
-    def __init__(self, opened: Opened, *, bundle: bool, release: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        bundle: bool,
+        release: Callable[[], None] | None,
+        recovery: Recovery | None,
+    ) -> None:
         welcome = opened.welcome
         self._socket = opened.socket
         self._address = opened.address
@@ -38,12 +47,19 @@ class SessionBase:
             welcome.name,
             gathers=bundle,
             message_max_bytes=min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
+            ledger=opened.incoming.ledger,
         )
-        self._groups: set[str] = set()
+        self._groups: dict[str, None] = {}  # in the order of joining
         self._asked: Counter[str] = Counter()
         """Joins and leaves asked for, by group."""
         self._release = release
         """Stops the embedded daemon, if this session brought its own."""
+        self._recovery = recovery
+        """How to come back after a loss; None: the session ends with its connection."""
+        self._loss: str | None = None
+        """Why there is no connection now, while the session is trying to get another."""
+        self._search: Search | None = None
+        """Looks for another connection."""
         self._end_reason: str | None = None
         self._end_told = False
         self._closed = False
@@ -51,7 +67,10 @@ class SessionBase:
 
     @property
     def name(self) -> str:
-        """The private name, `#alice#d1`: messages sent to it reach this session alone."""
+        """The private name, `#alice#d1`: messages sent to it reach this session alone.
+
+        A session that reconnects gets a new one, because the daemon is part of it.
+        """
         return self._welcome.name
 
     @property
@@ -84,7 +103,8 @@ class SessionBase:
         return self._closed or self._end_reason is not None
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else self._end_reason or "open"
+        away = f"reconnecting: {self._loss}" if self._loss is not None else None
+        state = "closed" if self._closed else self._end_reason or away or "open"
         return f"<{type(self).__module__}.Session {self.name} at {self.address}: {state}>"
 
     def _ask_join(self, group: str) -> None:
@@ -94,7 +114,7 @@ class SessionBase:
         if len(self._groups) >= limits.GROUPS_PER_SESSION_MAX:
             raise UsageError(f"a session may be in at most {limits.GROUPS_PER_SESSION_MAX:,} groups")
         self._outgoing.control(frames.Join(group))
-        self._groups.add(group)
+        self._groups[group] = None
         self._asked[group] += 1
 
     def _ask_leave(self, group: str) -> None:
@@ -102,12 +122,75 @@ class SessionBase:
         if group not in self._groups:
             raise UsageError(f"this session has not joined {group!r}")
         self._outgoing.control(frames.Leave(group))
-        self._groups.discard(group)
+        del self._groups[group]
         self._asked[group] += 1
 
+    def _lost(self, reason: str) -> None:
+        """The connection has ended without our wish: look for another if that is wanted, or else end."""
+        if self._recovery is None or self._is_over:
+            self._over(reason)
+        elif self._loss is None:
+            search = self._search = Search(
+                self._recovery,
+                self._address,
+                may_try=lambda: not self._incoming.is_full,  # or the next daemon would soon cut us off, too
+                found=self._found,
+                failed=self._not_found,
+            )
+            self._cut()
+            self._loss = self._in_words(reason)
+            search.start()  # last: another thread may have ended the session, and the search, meanwhile
+
     def _over(self, reason: str) -> None:
-        """The connection has ended; kinds of session that have more to let go of do so here."""
+        """The session has ended."""
         self._ended(reason)
+        self._loss = None
+        if self._search is not None:
+            self._search.stop()
+
+    def _cut(self) -> None:
+        """The connection is lost: let go of it, and let everybody who waits for it see that."""
+        raise NotImplementedError
+
+    def _found(self, opened: Opened) -> None:
+        """In the thread of the search: here is another connection."""
+        raise NotImplementedError
+
+    def _not_found(self, failure: str) -> None:
+        """In the thread of the search: there is none, and we look no longer."""
+        raise NotImplementedError
+
+    def _come_back(self, opened: Opened) -> None:
+        """Go on over another connection: a new session for the daemon, the same for the application.
+
+        The caller sees to it that nobody writes or reads meanwhile. What was asked for before and has not
+        taken effect has now, since the old memberships are over; except for the groups that are joined again.
+        """
+        assert self._loss is not None
+        welcome = opened.welcome
+        event = Reconnected(
+            old_name=self.name,
+            name=welcome.name,
+            daemon=welcome.daemon,
+            address=opened.address,
+            groups=tuple(self._groups),
+            reason=self._loss,
+        )
+        self._socket.close()
+        self._outgoing.begin_again(
+            welcome.name,
+            min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
+            opened.incoming.ledger,
+        )
+        self._incoming.go_on(opened.incoming, event)
+        for group, asked in self._asked.items():
+            self._incoming.effects[group] = asked - (group in self._groups)
+        for group in self._groups:
+            self._outgoing.control(frames.Join(group))
+        self._socket, self._address, self._welcome = opened.socket, opened.address, welcome
+        self._socket.setblocking(False)
+        self._search = None
+        self._loss = None
 
     def _read(self) -> bool:
         """Read once; whether there was something. Ends the session at the end of the stream."""
@@ -119,29 +202,34 @@ class SessionBase:
         except (BlockingIOError, InterruptedError):
             return False
         except BadFrame as error:
-            self._over(f"the daemon sent what cannot be read: {error.reason}")
+            self._lost(f"the daemon sent what cannot be read: {error.reason}")
             return False
         except OSError as error:
-            self._over(error.strerror or str(error))
+            self._lost(error.strerror or str(error))
             return False
         if incoming.goodbye is not None or not count:
-            self._over("the daemon closed the connection")
+            self._lost("the daemon closed the connection")
             return False
         return True
 
-    def _ended(self, reason: str) -> None:
-        """The connection is over; the daemon's own last word counts for more than what the socket says.
+    def _in_words(self, reason: str) -> str:
+        """Why the connection is over; the daemon's own last word counts for more than what the socket says.
 
         That word cannot reach a library that has stopped reading because nobody takes its events: then this
         is told instead, being the likely reason.
         """
+        goodbye = self._incoming.goodbye
+        if goodbye is not None:
+            return f"{goodbye.reason} ({goodbye.code})"
+        if self._incoming.is_full:
+            return f"{reason} while this program did not take its events"
+        return reason
+
+    def _ended(self, reason: str) -> None:
+        """The session is over."""
         if self._end_reason is None:
-            goodbye = self._incoming.goodbye
-            if goodbye is not None:
-                reason = f"{goodbye.reason} ({goodbye.code})"
-            elif self._incoming.is_full:
-                reason = f"{reason} while this program did not take its events"
-            self._end_reason = reason
+            # While away, the reason has the last word of the daemon that is gone already.
+            self._end_reason = reason if self._loss is not None else self._in_words(reason)
 
     def _forked(self) -> None:
         """In a forked child: two processes cannot share a session, so this copy is over.
@@ -151,6 +239,8 @@ class SessionBase:
         """
         self._socket.close()
         self._release = None
+        self._search = None
+        self._loss = None
         self._ended(FORKED)
         self._incoming.drop()
         self._end_told = True  # what was sent before is the parent's to worry about
@@ -163,14 +253,20 @@ class SessionBase:
         return self._unconfirmed(self._end_reason or CLOSED)
 
     def _unconfirmed(self, reason: str) -> Disconnected:
-        return Disconnected(reason, self._outgoing.unaccepted(self._incoming.accepted_sequence))
+        incoming, outgoing = self._incoming, self._outgoing
+        count = incoming.untold_count + outgoing.unaccepted()
+        return Disconnected(reason, count, (*incoming.untold, *outgoing.unknown()))
 
     def _close_error(self) -> Disconnected | None:
         """What `close` must raise: None if the daemon confirmed, no fate is open, or it was told before."""
         confirmed = self._incoming.goodbye is not None and self._incoming.goodbye.code == GOODBYE_CODE
-        if confirmed or self._end_told:
-            return None
-        error = self._unconfirmed(self._end_reason or CLOSED)
+        incoming = self._incoming
+        if confirmed or self._end_told:  # then only an earlier connection can have left a fate open
+            error = Disconnected(
+                "an earlier connection was lost", incoming.untold_count, tuple(incoming.untold)
+            )
+        else:
+            error = self._unconfirmed(self._end_reason or CLOSED)
         return error if error.unknown_fate else None
 
 

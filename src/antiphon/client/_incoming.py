@@ -8,16 +8,31 @@ buffer, so that its cost does not depend on how many messages it holds.
 from collections import Counter, deque
 from collections.abc import Callable
 
-from antiphon import limits
-from antiphon.errors import BadFrame, UsageError
-from antiphon.types import Cause, Left, Message, View
-from antiphon.wire import bundle, frames
+from msgspec import Struct
+from msgspec.structs import replace
 
-Event = Message | View | Left
-"""What a session delivers."""
+from antiphon import limits
+from antiphon.client._ledger import Ledger
+from antiphon.client.events import Event, Reconnected, Sent
+from antiphon.errors import BadFrame, UsageError
+from antiphon.service import Service
+from antiphon.types import Cause, Left, Message, TransitionalSignal, View
+from antiphon.wire import bundle, frames
 
 BUFFER_BYTES = 256 * 1024
 """Read in one call: a few bundles. It grows while a larger frame arrives and shrinks back after it."""
+
+
+class _Return(Struct, frozen=True):
+    """The place in the stream at which a new connection begins."""
+
+    event: Reconnected
+    lost: Ledger
+    fresh: Ledger
+
+
+_Item = bytes | View | TransitionalSignal | Left | frames.Problem | _Return
+"""What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
 
 
 class Incoming:
@@ -31,13 +46,18 @@ class Incoming:
         self.answer: frames.Welcome | frames.Refuse | None = None
         self.goodbye: frames.Goodbye | None = None
         self.status: frames.Status | None = None
-        self.accepted_sequence = 0
-        """Of the latest message of our own that came back: its daemon has accepted all up to it."""
+        self.ledger = Ledger()
+        """Of the connection that is being read."""
+        self.untold: list[Sent] = []
+        self.untold_count = 0
+        """Messages of earlier connections whose unknown fate was thrown away by `drop`, and how many."""
         self.effects: Counter[str] = Counter()
         """Own joins and leaves that have taken effect, by group."""
         self.shows_views = True
         """Whether the application wants views; our own joins and leaves are confirmed by one in any case."""
-        self._events: deque[tuple[bytes | View | Left | frames.Problem, int]] = deque()
+        self._reached = self.ledger
+        """Of the connection that brought what is decoded now; behind `ledger` while a `_Return` waits."""
+        self._events: deque[tuple[_Item, int]] = deque()
         self._drops = False
         self._buffer = bytearray(BUFFER_BYTES)
         self._filled = 0
@@ -45,6 +65,8 @@ class Incoming:
             frames.Welcome: self._on_answer,
             frames.Refuse: self._on_answer,
             frames.ViewFrame: self._on_view,
+            frames.SignalFrame: self._on_signal,
+            frames.Accepted: self._on_accepted,
             frames.LeftFrame: self._on_left,
             frames.Problem: self._on_problem,
             frames.Status: self._on_status,
@@ -89,7 +111,7 @@ class Incoming:
         """Decode the next queued item into `ready`; False if none is queued.
 
         Raises UsageError for a request that the daemon could not carry out, and BadFrame for a broken
-        bundle: nothing after it is handed out, so that the application never meets a gap.
+        bundle: nothing of that connection is handed out after it, so that the application never meets a gap.
         """
         try:
             item, size = self._events.popleft()
@@ -100,41 +122,77 @@ class Incoming:
             try:
                 messages = bundle.decode(item)
             except BadFrame:
-                self._events.clear()
-                self.queued_bytes = 0
+                if self._skip_to_return():
+                    return True
                 raise
             self._note_own(messages)
             self.ready.extend(messages)
         elif isinstance(item, frames.Problem):
             raise UsageError(f"{item.reason} ({item.code})")
+        elif isinstance(item, _Return):
+            self._reached = item.fresh
+            self.ready.append(self._told(item))
         else:
-            assert isinstance(item, View | Left)
+            assert isinstance(item, View | TransitionalSignal | Left)
             self.ready.append(item)
         return True
+
+    def go_on(self, fresh: "Incoming", event: Reconnected) -> None:
+        """What comes from here on comes over a new connection, which `fresh` has greeted.
+
+        May be called while another thread takes events: it only adds to the queue. What came together with
+        the greeting does not count as waiting, because another thread may be counting.
+        """
+        self._buffer, self._filled = fresh._buffer, fresh._filled
+        self.answer, self.goodbye = fresh.answer, fresh.goodbye
+        lost, self.ledger = self.ledger, fresh.ledger
+        self._events.append((_Return(event, lost, fresh.ledger), 0))
+        self._events.extend((item, 0) for item, _ in fresh._events)
 
     def drop(self) -> None:
         """From here on events are thrown away: the application does not want them any more."""
         self._drops = True
+        waiting = (self._told(item) for item, _ in self._events if isinstance(item, _Return))
+        for event in (*(event for event in self.ready if isinstance(event, Reconnected)), *waiting):
+            self.untold += event.unknown
+            self.untold_count += event.unknown_fate
         self._events.clear()
         self.ready.clear()
         self.queued_bytes = 0
 
-    def _queue(self, item: bytes | View | Left | frames.Problem, size: int) -> None:
+    def _queue(self, item: _Item, size: int) -> None:
         if not self._drops:
             self._events.append((item, size))
             self.queued_bytes += size
 
+    def _skip_to_return(self) -> bool:
+        """Throw away what is left of a connection; whether another one follows in the queue."""
+        while self._events:
+            if isinstance(self._events[0][0], _Return):
+                return True
+            self.queued_bytes -= self._events.popleft()[1]
+        return False
+
+    def _told(self, item: _Return) -> Reconnected:
+        """The event, made when it is reached: what came back before the end is known to be accepted then."""
+        return replace(item.event, unknown=item.lost.unknown(), unknown_fate=item.lost.unaccepted())
+
     def _note_own(self, messages: list[Message]) -> None:
-        """A message of our own that came back was accepted, and so was everything sent before it."""
-        welcome = self.answer
+        """A safe message of our own that came back was accepted, and so was everything sent before it.
+
+        Of other services that would say too much: our daemon delivers them before it knows that others have
+        them, and may crash then.
+        """
+        welcome = self._reached.welcome
         last = messages[-1]
         envelope = last.envelope
         if (
-            isinstance(welcome, frames.Welcome)
+            welcome is not None
+            and envelope.service is Service.SAFE
             and envelope.session == welcome.session
             and envelope.daemon == welcome.daemon_number
         ):
-            self.accepted_sequence = max(self.accepted_sequence, envelope.sequence + last.index)
+            self._reached.accept(envelope.sequence + last.index)
 
     def _make_room(self, used: int, needed: int) -> None:
         """Move the unfinished frame to the front of a buffer in which more of it fits.
@@ -164,6 +222,8 @@ class Incoming:
             raise BadFrame("control frame: a second answer")
         assert isinstance(value, frames.Welcome | frames.Refuse)
         self.answer = value
+        if isinstance(value, frames.Welcome):
+            self.ledger.welcome = value
 
     def _on_view(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.ViewFrame)
@@ -176,6 +236,15 @@ class Incoming:
             self.effects[view.group] += 1
         if self.shows_views:
             self._queue(view, size)
+
+    def _on_signal(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.SignalFrame)
+        if self.shows_views:
+            self._queue(value.signal, size)
+
+    def _on_accepted(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.Accepted)
+        self.ledger.accept(value.sequence)
 
     def _on_left(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.LeftFrame)

@@ -5,6 +5,7 @@ kinds of session meet a daemon through the same code.
 """
 
 import os
+import re
 import socket
 import time
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from antiphon.wire import frames
 
 DEFAULT_ADDRESS = "unix:/tmp/antiphon.sock"
 ADDRESS_VARIABLE = "ANTIPHON"
+SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:)")
+"""Between two addresses in one text; a path may have commas of its own."""
 PRIORITY_MAX = 9
 SEND_BUFFER_BYTES = 1024 * 1024
 """Room in the kernel for several bundles, so that a sender and its daemon need not alternate."""
@@ -40,12 +43,12 @@ class Opened(Struct, frozen=True):
 def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
     """The addresses to try, in order: those given, else $ANTIPHON, else the default.
 
-    >>> addresses("tcp:127.0.0.1:4811")
-    ('tcp:127.0.0.1:4811',)
+    >>> addresses("unix:/run/antiphon.sock, tcp:127.0.0.1:4811")
+    ('unix:/run/antiphon.sock', 'tcp:127.0.0.1:4811')
     """
     if address is None:
         address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
-    found = (address,) if isinstance(address, str) else tuple(address)
+    found = SEPARATOR.split(address) if isinstance(address, str) else tuple(address)
     if not found:
         raise UsageError("no address: give unix:PATH or tcp:HOST:PORT")
     try:
@@ -60,7 +63,7 @@ def request(name: str, priority: int, views: bool) -> frames.Connect:
         check_name(name, "session", limits.SESSION_NAME_MAX_BYTES)
     if not isinstance(priority, int) or not 0 <= priority <= PRIORITY_MAX:
         raise UsageError(f"priority must be a whole number from 0 to {PRIORITY_MAX}, not {priority!r}")
-    return frames.Connect(frames.PROTOCOL_VERSION, name, priority, views)
+    return frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, accepts=True)
 
 
 def open_session(places: Sequence[str], hello: frames.Connect, timeout_s: float) -> Opened:
@@ -76,12 +79,21 @@ def open_session(places: Sequence[str], hello: frames.Connect, timeout_s: float)
     raise ConnectError("; ".join(failures))
 
 
-def ask_status(address: str | None = None, timeout_s: float = 10.0) -> dict[str, Any]:
+def ask_status(address: str | Sequence[str] | None = None, timeout_s: float = 10.0) -> dict[str, Any]:
     """What a daemon says about itself; takes a connection for a moment but no session.
 
-    Without an address, the daemon that `connect` would find.
+    Without an address, the daemon that `connect` would find; of several, the first that answers.
     """
-    place = addresses(address)[0]
+    failures = []
+    for place in addresses(address):
+        try:
+            return _ask_at(place, timeout_s)
+        except ConnectError as error:
+            failures.append(str(error))
+    raise ConnectError("; ".join(failures))
+
+
+def _ask_at(place: str, timeout_s: float) -> dict[str, Any]:
     incoming = Incoming()
     with _dial(place, timeout_s) as connection:
         _converse(connection, place, frames.AskStatus(), incoming, timeout_s)

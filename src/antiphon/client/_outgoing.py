@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
-from msgspec import Struct
-
 from antiphon import limits
+from antiphon.client._ledger import BundleKey, Ledger, as_sent
+from antiphon.client.events import Sent
 from antiphon.errors import MessageTooLarge, UsageError
 from antiphon.service import Service
 from antiphon.types import check_destination
@@ -28,25 +28,18 @@ IOVEC_MAX = 1_024
 LENGTH_BYTES = 4
 """Each message's entry in the bundle's table of lengths."""
 KEYS_MAX = 1_024
-UNCOUNTED_MAX = 4_096
-"""Numbers told apart from those that count when asked what is unaccepted; older ones count, too."""
-
-
-class BundleKey(Struct, frozen=True):
-    """What the messages of one bundle share, checked, and the bytes it becomes."""
-
-    names: bytes
-    group_count: int
-    service: Service
-    flags: int
-    tag: int
 
 
 class Outgoing:
     """The open bundle and the queue of bytes behind it."""
 
     def __init__(
-        self, sender: str, *, gathers: bool = True, message_max_bytes: int = limits.MESSAGE_MAX_BYTES
+        self,
+        sender: str,
+        *,
+        gathers: bool = True,
+        message_max_bytes: int = limits.MESSAGE_MAX_BYTES,
+        ledger: Ledger | None = None,
     ) -> None:
         self.queued_bytes = 0
         """Bytes of closed bundles and control frames that no socket has taken yet."""
@@ -57,11 +50,8 @@ class Outgoing:
         self._sender = sender
         self._gathers = gathers
         self._message_max_bytes = message_max_bytes
+        self._ledger = ledger or Ledger()
         self._queue: deque[bytes | memoryview] = deque()
-        self._sequence = 0
-        """What the daemon will call our last closed message: joins and leaves are numbered with them."""
-        self._uncounted: deque[tuple[int, int]] = deque(maxlen=UNCOUNTED_MAX)
-        """First and last number of what has no fate to tell: joins, leaves and unreliable messages."""
         self._payloads: list[bytes] = []
         self._open_bytes = 0
         self._begun_us = 0
@@ -73,15 +63,24 @@ class Outgoing:
         self._tag: int = 0
         self._self_discard: bool = False
 
-    def unaccepted(self, accepted_sequence: int) -> int:
-        """Messages after the one known to be accepted; unreliable ones promise nothing and do not count."""
-        # A copy, and nothing removed: any thread may ask while another sends.
-        uncounted = sum(
-            max(0, last - max(first - 1, accepted_sequence)) for first, last in [*self._uncounted]
-        )
-        is_open = self._key is not None and self._key.service is not Service.UNRELIABLE
-        open_count = self.open_count if is_open else 0
-        return self._sequence + open_count - accepted_sequence - uncounted
+    def unaccepted(self) -> int:
+        """Messages of this connection that are not known to be accepted, also those in the open bundle."""
+        return self._ledger.unaccepted() + len(self._open())
+
+    def unknown(self) -> tuple[Sent, ...]:
+        """The same messages, oldest first, as far as they are kept."""
+        key = self._key
+        return (*self._ledger.unknown(), *(as_sent(key, self._open()) if key is not None else ()))
+
+    def begin_again(self, sender: str, message_max_bytes: int, ledger: Ledger) -> None:
+        """Everything from here on goes out on a new connection, under a new name."""
+        self.drop()
+        self._sender = sender
+        self._message_max_bytes = message_max_bytes
+        self._ledger = ledger
+        self._keys.clear()  # they have the old name in them
+        self._key = None
+        self._groups = self._service = None
 
     def add(self, groups: Groups, payload: Payload, service: Service, tag: int, self_discard: bool) -> None:
         """Take one message into the open bundle, or open one. UsageError changes nothing."""
@@ -127,8 +126,7 @@ class Outgoing:
         self._queue.append(frame)
         self.queued_bytes += len(frame)
         if isinstance(value, frames.Join | frames.Leave):
-            self._sequence += 1
-            self._uncounted.append((self._sequence, self._sequence))
+            self._ledger.note_request()
 
     def close_bundle(self) -> None:
         """Move the open bundle, if there is one, to the queue."""
@@ -137,7 +135,7 @@ class Outgoing:
         key = self._key
         assert key is not None
         buffers = bundle.encode(
-            key.names, key.group_count, key.service, self._payloads,
+            key.names, len(key.groups), key.service, self._payloads,
             flags=key.flags, tag=key.tag, sent_us=self._begun_us,
         )  # fmt: skip
         size = bundle.HEADER_BYTES + len(key.names) + self._open_bytes
@@ -147,9 +145,7 @@ class Outgoing:
             self._queue.extend(buffers)
         self.queued_bytes += size
         self.bundle_count += 1
-        if key.service is Service.UNRELIABLE:
-            self._uncounted.append((self._sequence + 1, self._sequence + self.open_count))
-        self._sequence += self.open_count
+        self._ledger.note_bundle(key, self._payloads, self._open_bytes)
         self.open_count = 0
         self._open_bytes = 0
         self._payloads = []
@@ -175,6 +171,11 @@ class Outgoing:
         self.close_bundle()
         self._queue.clear()
         self.queued_bytes = 0
+
+    def _open(self) -> list[bytes]:
+        """The messages of the open bundle that have a fate to tell."""
+        key = self._key
+        return [*self._payloads] if key is not None and key.service is not Service.UNRELIABLE else []
 
     def _key_for(self, groups: Groups, service: Service, tag: int, self_discard: bool) -> BundleKey:
         """The checked key of these arguments; remembered, because keys repeat."""
@@ -203,7 +204,8 @@ class Outgoing:
         if not isinstance(tag, int) or not -32_768 <= tag <= 32_767:
             raise UsageError(f"tag must be a whole number from -32768 to 32767, not {tag!r}")
         flags = int(bundle.Flag.SELF_DISCARD) if self_discard else 0
-        return BundleKey(bundle.names_area(self._sender, names), len(names), service, flags, tag)
+        area = bundle.names_area(self._sender, names)
+        return BundleKey(names, area, service, flags, tag, self_discard)
 
     def _remember(self, groups: Groups, service: Service, tag: int, self_discard: bool) -> None:
         # A list may change between two calls while staying the same object: only what cannot is recognised.

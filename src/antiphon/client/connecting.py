@@ -8,7 +8,9 @@ from typing import Any
 
 from antiphon.client import _embedded
 from antiphon.client._opening import Opened, addresses, open_session, request
+from antiphon.client._recovery import Recovery
 from antiphon.client.session import Session
+from antiphon.errors import UsageError
 from antiphon.wire import frames
 
 
@@ -23,12 +25,14 @@ class Connecting:
         bundle: bool,
         embedded: bool,
         timeout_s: float,
+        recovery: Recovery | None,
     ) -> None:
         self._places = places
         self._hello = hello
         self._bundle = bundle
         self._embedded = embedded
         self._timeout_s = timeout_s
+        self._recovery = recovery
         self._session: Session | None = None
 
     def __await__(self) -> Generator[Any, None, Session]:
@@ -51,7 +55,7 @@ class Connecting:
         except asyncio.CancelledError:
             opening.add_done_callback(_abandon)
             raise
-        return Session(opened, bundle=self._bundle, release=release)
+        return Session(opened, bundle=self._bundle, release=release, recovery=self._recovery)
 
     def _open_here(self) -> tuple[Opened, Callable[[], None] | None]:
         """In a worker thread: resolving names, connecting and starting a daemon all block."""
@@ -70,6 +74,15 @@ def open_with(
     except BaseException:
         release()
         raise
+
+
+def recovery_for(
+    places: tuple[str, ...], hello: frames.Connect, *, reconnect: bool, timeout_s: float, limit_s: float
+) -> Recovery | None:
+    """How to come back, if that is wanted and there is somewhere to come back to."""
+    if not limit_s > 0:
+        raise UsageError(f"reconnect_timeout_s must be more than 0, not {limit_s!r}")
+    return Recovery(places, hello, timeout_s, limit_s) if reconnect and places else None
 
 
 def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]") -> None:
@@ -92,17 +105,23 @@ def connect(
     embedded: bool = False,
     bundle: bool = True,
     timeout_s: float = 10.0,
+    reconnect: bool = False,
+    reconnect_timeout_s: float = 60.0,
 ) -> Connecting:
     """Connect to a daemon: `async with connect(...) as session`, or `session = await connect(...)`.
 
-    - `address`: `unix:PATH` or `tcp:HOST:PORT`, or several to try in order; without one, the environment
-      variable ANTIPHON, or else `unix:/tmp/antiphon.sock`.
+    - `address`: `unix:PATH` or `tcp:HOST:PORT`, or several to try in order (a sequence, or one text with
+      commas between); without one, the environment variable ANTIPHON, or else `unix:/tmp/antiphon.sock`.
     - `name`: up to 10 characters, unique at its daemon; without one, the daemon chooses.
     - `priority`: 0 to 9; when a daemon has a queue, it takes bundles of higher priority first.
     - `views`: whether to be told of joins, leaves and disconnections in the groups joined.
-    - `embedded`: start a daemon in this process and stop it on close; `address` is not used then.
+    - `embedded`: start a daemon in this process and stop it on close; `address` and `reconnect` are not used
+      then.
     - `bundle`: False sends each message as a bundle of its own: for measurements.
     - `timeout_s`: how long to wait for each daemon's answer.
+    - `reconnect`: when the connection is lost, connect to the next address (or the same again), rejoin the
+      groups and deliver `Reconnected`, which says which sends have an unknown fate.
+    - `reconnect_timeout_s`: how long to try that before the session ends with Disconnected.
 
     Raises UsageError at once for arguments that cannot be right, Refused if a daemon declines, ConnectError
     if none answers.
@@ -114,10 +133,15 @@ def connect(
     >>> asyncio.run(main())
     '#alice#d1'
     """
+    places = () if embedded else addresses(address)
+    hello = request(name, priority, views)
     return Connecting(
-        () if embedded else addresses(address),
-        request(name, priority, views),
+        places,
+        hello,
         bundle=bundle,
         embedded=embedded,
         timeout_s=timeout_s,
+        recovery=recovery_for(
+            places, hello, reconnect=reconnect, timeout_s=timeout_s, limit_s=reconnect_timeout_s
+        ),
     )

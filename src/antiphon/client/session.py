@@ -1,5 +1,8 @@
 """The asyncio session: a raw non-blocking socket on the event loop, no streams, no tasks of its own.
 
+A session that has lost its connection and may reconnect has a thread that looks for another. Until it has
+found one, requests and sends wait, and events that arrived before are handed out.
+
 Sending. A message on an idle connection is written at once. After that the session gathers: what is sent
 until the event loop comes round joins the open bundle, and one callback per turn of the loop writes it. A
 full bundle is written where it fills up. Only after a turn without any message is the connection idle
@@ -12,14 +15,16 @@ instead: back-pressure, and in the end a disconnected slow receiver.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from antiphon import limits
 from antiphon.client._base import CLOSE_TIMEOUT_S, CLOSED, SessionBase
-from antiphon.client._incoming import Event
 from antiphon.client._opening import Opened, ask_status
 from antiphon.client._outgoing import Groups, Payload
+from antiphon.client._recovery import Recovery
+from antiphon.client.events import Event
 from antiphon.errors import BadFrame, Disconnected
 from antiphon.service import Service
 from antiphon.wire import frames
@@ -53,9 +58,14 @@ class Session(SessionBase):
     """
 
     def __init__(
-        self, opened: Opened, *, bundle: bool = True, release: Callable[[], None] | None = None
+        self,
+        opened: Opened,
+        *,
+        bundle: bool = True,
+        release: Callable[[], None] | None = None,
+        recovery: Recovery | None = None,
     ) -> None:
-        super().__init__(opened, bundle=bundle, release=release)
+        super().__init__(opened, bundle=bundle, release=release, recovery=recovery)
         self._loop = asyncio.get_running_loop()
         self._fd = self._socket.fileno()
         self._holds = False
@@ -113,8 +123,8 @@ class Session(SessionBase):
     ) -> None:
         """Send one message to a group, a private name, or several of them.
 
-        Returns when the library has taken the message; waits while the daemon takes no more. With
-        `self_discard` this session does not get the message even if it is a member.
+        Returns when the library has taken the message; waits while the daemon takes no more, or while the
+        session reconnects. With `self_discard` this session does not get the message even if it is a member.
         """
         while self._holds:
             await self._wait_turn()
@@ -146,10 +156,12 @@ class Session(SessionBase):
                 self._push()
 
     async def flush(self) -> None:
-        """Wait until everything sent so far has been handed to the operating system."""
-        self._outgoing.close_bundle()
-        self._write()
-        while self._outgoing.queued_bytes:
+        """Wait until everything sent so far has been handed to the operating system, or is lost with the
+        connection: then `Reconnected` tells of it."""
+        if self._fd >= 0:
+            self._outgoing.close_bundle()
+            self._write()
+        while self._outgoing.queued_bytes or self._loss is not None:
             self._drained.clear()
             await self._drained.wait()
         if self._end_reason is not None:
@@ -232,6 +244,8 @@ class Session(SessionBase):
         self._incoming.drop()
         self._read_again()
         self._arrived.set()
+        if self._loss is not None:
+            self._over(self._loss)
         if self._end_reason is None:
             self._outgoing.control(frames.Disconnect())
             self._push()
@@ -245,15 +259,19 @@ class Session(SessionBase):
         return self._close_error()
 
     def _over(self, reason: str) -> None:
-        """The connection has ended: let go of the socket, keep the events, wake everybody."""
+        """The session has ended: let go of the socket, keep the events, wake everybody."""
+        super()._over(reason)
+        self._cut()
+
+    def _cut(self) -> None:
         if self._fd >= 0:
             self._loop.remove_reader(self._fd)
             self._loop.remove_writer(self._fd)
             self._socket.close()
             self._fd = -1
-        self._ended(reason)
         self._outgoing.drop()
         self._holds = True
+        self._blocked = False
         self._arrived.set()
         self._drained.set()
 
@@ -262,13 +280,45 @@ class Session(SessionBase):
         self._fd = -1
         self._holds = True
 
+    # Coming back ------------------------------------------------------------------------------------------
+
+    def _found(self, opened: Opened) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._go_on, opened)
+        except RuntimeError:  # the loop has ended
+            opened.socket.close()
+
+    def _not_found(self, failure: str) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._give_up, failure)
+
+    def _go_on(self, opened: Opened) -> None:
+        """Everything is as after connecting; whoever waits goes on."""
+        if self._loss is None:  # closed meanwhile
+            opened.socket.close()
+            return
+        self._come_back(opened)
+        self._fd = self._socket.fileno()
+        self._reads = True
+        self._loop.add_reader(self._fd, self._readable)
+        self._holds = False
+        self._gathers = False
+        self._arrived.set()
+        self._drained.set()
+        if self._outgoing.queued_bytes:
+            self._push()
+
+    def _give_up(self, failure: str) -> None:
+        if self._loss is not None:
+            self._over(f"{self._loss}; and {failure}")
+
     # Writing ----------------------------------------------------------------------------------------------
 
     async def _wait_turn(self) -> None:
         """Wait until sending may go on, or raise because it never will."""
         if self._is_over:
             raise self._disconnected()
-        if self._blocked:
+        if self._blocked or self._loss is not None:
             self._drained.clear()
             await self._drained.wait()
         else:
@@ -290,14 +340,14 @@ class Session(SessionBase):
 
     def _turn(self) -> None:
         """Once per turn of the loop while gathering: write what has gathered, or become idle."""
-        if self._blocked or self._end_reason is not None:
-            return  # `_writable` goes on from here
+        if self._blocked or self._fd < 0:
+            return  # `_writable` or `_go_on` goes on from here
         outgoing = self._outgoing
         outgoing.close_bundle()
         busy = outgoing.queued_bytes + self._turn_bytes
         self._write()
         self._turn_bytes = 0
-        if self._blocked or self._end_reason is not None:
+        if self._blocked or self._fd < 0:
             return
         self._holds = self._closed
         if busy:
@@ -317,7 +367,7 @@ class Session(SessionBase):
                 self._loop.add_writer(self._fd, self._writable)
             except OSError as error:
                 self._read_rest()
-                self._over(error.strerror or str(error))
+                self._lost(error.strerror or str(error))
                 return
             else:
                 outgoing.written(count)
@@ -331,7 +381,7 @@ class Session(SessionBase):
         self._loop.remove_writer(self._fd)
         self._turn_bytes = 0
         self._write()
-        if self._blocked or self._end_reason is not None:
+        if self._blocked or self._fd < 0:
             return
         self._holds = self._closed
         self._drained.set()
@@ -371,7 +421,7 @@ class Session(SessionBase):
         try:
             return self._incoming.refill()
         except BadFrame as error:
-            self._over(f"the daemon sent what cannot be read: {error.reason}")
+            self._lost(f"the daemon sent what cannot be read: {error.reason}")
             return False
         finally:
             self._read_again()
@@ -384,6 +434,7 @@ class Session(SessionBase):
     def _readable(self) -> None:
         """The socket has something: read one buffer full, so that the loop stays fair."""
         self._read()
+        self._incoming.ledger.forget()
         self._arrived.set()
         if self._incoming.is_full and not self._awaits_effects and self._fd >= 0:
             self._reads = False
@@ -391,5 +442,5 @@ class Session(SessionBase):
 
     def _read_rest(self) -> None:
         """The daemon has hung up: what it said before that is still in the socket."""
-        while self._end_reason is None and self._read():
+        while self._fd >= 0 and self._read():
             pass

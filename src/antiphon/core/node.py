@@ -12,104 +12,153 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 
 The node never sleeps, never reads a clock and never draws a random number: the same events give the same
 effects, byte for byte.
+
+What exists once per daemon view (links, trees, order, flow control) is a `Term`. There is always an installed
+one; it may be frozen, when its view is lost or about to be left. While the next view is being formed there is
+a `Changeover` with a second term, over whose links the recovery runs.
 """
 
 from collections import Counter
-from collections.abc import Callable
 
-from antiphon import limits
 from antiphon.config import Config
+from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.events import parse_event
+from antiphon.core.groups.events import GroupEvent, groups_bundle, parse_event, parse_groups
+from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
+from antiphon.core.intake import Intake
 from antiphon.core.links.hop import HopLink
+from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.rounds import Reason
+from antiphon.core.membership.states import State
+from antiphon.core.membership.view import DaemonView
+from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.hold import Hold
-from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
-from antiphon.core.ordering.updates import Announcer
+from antiphon.core.ordering.stability import stamp_after
+from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
-from antiphon.core.overlay import routing
 from antiphon.core.overlay.forwarding import Forwarder
-from antiphon.core.overlay.fragments import Reassembly
 from antiphon.core.status import describe
+from antiphon.core.term import Term
+from antiphon.core.watch import Watch
 from antiphon.errors import BadFrame, BadPacket
-from antiphon.wire import bundle as bundles
-from antiphon.wire import frames, packet
+from antiphon.types import ViewId
+from antiphon.wire import frames, membership, packet
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import Data, Fragment, PacketKind, Skip, Update
+from antiphon.wire.packet import Loose, PacketKind, Update
 
 __all__ = ["Datagram", "Node"]
 
 
 class Node:
-    """A daemon without its sockets. With one daemon a site, the site's number is the daemon's."""
+    """A daemon without its sockets."""
 
-    def __init__(self, config: Config, name: str, *, incarnation: int, now_us: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        *,
+        incarnation: int,
+        now_us: int,
+        wall_us: int = 0,
+        observer: Observer | None = None,
+    ) -> None:
+        """`wall_us` is Unix time: it gives the Lamport clock its start, so that the identifiers of a daemon
+        that was restarted are new. `now_us` and the time of all events is a monotonic clock."""
         self.config = config
         self.name = name
         self.me = config.daemon_number(name)
+        self.site = config.site_of(self.me)
         self.datagrams: list[Datagram] = []
         self.frames: list[tuple[tuple[int, ...], bytes | bytearray | memoryview]] = []
         self.endings: list[tuple[int, frames.Goodbye]] = []
         self.counters: Counter[str] = Counter()
         self.incarnation = incarnation
-        sites = len(config.sites)
-        graph = routing.adjacency(config)
-        delta_us = int(config.settings.delta_ms * 1000)
-        self.links = {neighbour: self._link_to(neighbour, now_us) for neighbour in sorted(graph[self.me])}
-        self.order = SymmetricOrder(sites, self.me)
-        self.hold = Hold(sites, self.me)
-        self.forwarder = Forwarder(routing.branches(graph, self.me), self.links, delta_us)
         self.sessions = Sessions(name)
-        self.delivery = Delivery(self.me, self.sessions, self.frames)
-        under_way_bytes = 4 * (config.settings.unstable_bytes + limits.FRAME_MAX_BYTES)
-        self.reassembly = [
-            Reassembly(max(limits.REASSEMBLY_MAX_BYTES, under_way_bytes)) for _ in range(sites)
-        ]
-        self.unreliable_reassembly = [
-            Reassembly(limits.UNRELIABLE_REASSEMBLY_MAX_BYTES) for _ in range(sites)
-        ]
+        self.delivery = Delivery(self.me, config.site_of, self.sessions, self.frames)
+        self.merging: Merging | None = None
+        """While groups are put together after daemons have come."""
+        self._observer = observer
         self._requests = Requests(name, self.me, self.sessions, self.frames)
-        self._announcer = Announcer(delta_us, now_us)
-        self._origin = Origin(
-            config,
-            me=self.me,
-            incarnation=incarnation,
-            order=self.order,
-            forwarder=self.forwarder,
-            delivery=self.delivery,
-            announcer=self._announcer,
-        )
-        self._unreliable = [Unreliable() for _ in range(sites)]
-        self._incomplete: set[int] = set()  # sources with unreliable bundles of which parts are missing
+        self._changeover: Changeover | None = None
+        self._commitment = Commitment(self.me)
+        self._early_joins: list[tuple[int, Header, GroupEvent]] = []  # seen before groups can count them
+        alone = DaemonView(stamp_after(wall_us << 10, self.me), (self.me,), (incarnation,), ())
+        self.term = Term(config, alone, me=self.me, clock=alone.id, datagrams=self.datagrams, now_us=now_us)
+        self._origin = self._origin_in(self.term)
+        if observer is not None:
+            observer.installed(alone, ())
+        self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
+        self._watch = Watch(self.membership, config.daemon_names, now_us)
+        self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
+        self.membership.start(now_us)
         self.is_settled = False
         """Whether `settle` was called after the last event."""
 
-    @property
-    def observer(self) -> Callable[[Header], None] | None:
-        """Told of each bundle that takes part in the order as soon as all of it is here; for traces."""
-        return self.order.observer
-
-    @observer.setter
-    def observer(self, observer: Callable[[Header], None]) -> None:
-        self.order.observer = observer
-
-    def _link_to(self, neighbour: int, now_us: int) -> HopLink:
-        pair = {self.config.sites[self.me].name, self.config.sites[neighbour].name}
-        link = next(link for link in self.config.links if set(link.sites) == pair)
-        return HopLink(
+    def _origin_in(self, term: Term) -> Origin:
+        if self._observer is not None:
+            watch = self._observer
+            term.order.observer = lambda header: watch.held(term.view.id, header)
+        return Origin(
+            self.config,
             me=self.me,
-            peer=neighbour,
-            digest=self.config.digest,
             incarnation=self.incarnation,
-            packet_bytes=link.packet_bytes,
-            window_bytes=link.window_bytes,
-            rate_bytes_per_s=link.rate_bytes_per_s,
-            datagrams=self.datagrams,
-            now_us=now_us,
+            term=term,
+            delivery=self.delivery,
+            observer=self._observer,
         )
+
+    # Questions --------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> DaemonView:
+        """The installed daemon view."""
+        return self.term.view
+
+    @property
+    def state(self) -> str:
+        """Of the daemon membership: "op", "seg", "rep", "gather", "statetrans" or "evs"."""
+        return self.membership.state.word
+
+    @property
+    def group_state(self) -> str:
+        """Of the group membership: "gop", or "ggather" while groups are put together."""
+        return "gop" if self.merging is None else "ggather"
+
+    @property
+    def is_settled_down(self) -> bool:
+        """Whether messages flow."""
+        return self.membership.state is State.OP and self.merging is None
+
+    @property
+    def order(self) -> SymmetricOrder:
+        """Of the installed view."""
+        return self.term.order
+
+    @property
+    def hold(self) -> Hold:
+        """Of the installed view."""
+        return self.term.hold
+
+    @property
+    def links(self) -> dict[int, HopLink]:
+        """Of the view that is being formed, or of the installed one; none while there is no view."""
+        term = self._working()
+        return {} if term is None else term.links
+
+    @property
+    def forwarder(self) -> Forwarder:
+        """Of the installed view."""
+        return self.term.forwarder
+
+    def _working(self) -> Term | None:
+        """The term over whose links this daemon works."""
+        if self._changeover is not None:
+            return self._changeover.new
+        return self.term if self.membership.is_active else None
 
     # Events: the network ----------------------------------------------------------------------------------
 
@@ -118,119 +167,89 @@ class Node:
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
+        self._watch.notice_pause(self._working(), now_us)
         for incoming in packet.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
                 continue
             head = incoming.head
-            link = self.links.get(head.sender)
             if head.digest != self.config.digest:
                 self.counters["packet: other configuration"] += 1
-            elif link is None or head.receiver != self.me:
+            elif head.receiver != self.me or head.sender not in self.membership.peers:
                 self.counters["packet: not from a neighbour"] += 1
+            elif isinstance(incoming, Loose):
+                self._receive_loose(incoming, now_us)
             else:
+                term = self._working()
+                if term is None or term.view.id != head.view:
+                    self.counters["packet: of another view"] += 1
+                    continue
+                link = term.links.get(head.sender)
+                if link is None:
+                    self.counters["packet: not from a neighbour"] += 1
+                    continue
                 for news in link.receive(incoming, now_us):
-                    self._take(news, now_us)
+                    self._intake.take(term, news, now_us)
+                    if self._changeover is not None:
+                        self.membership.progress(now_us)
         self.is_settled = False
+
+    def _receive_loose(self, incoming: Loose, now_us: int) -> None:
+        head = incoming.head
+        try:
+            if head.kind == PacketKind.BEAT:
+                beat = membership.parse_beat(incoming.body, self.config.daemon_count)
+                self.membership.hear(head.sender, head.incarnation, beat, now_us)
+            else:
+                proposal = membership.parse_proposal(incoming.body, self.config.daemon_count)
+                self.membership.propose(head.sender, proposal, now_us)
+        except BadPacket as error:
+            self.counters[error.reason] += 1
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
-        for link in self.links.values():
-            if link.next_deadline_us() <= now_us:
-                link.timeout(now_us)
-        for source in list(self._incomplete):  # needs no deadline of its own: some link has one soon enough
-            self.unreliable_reassembly[source].expire(now_us)
-            if not self.unreliable_reassembly[source]:
-                self._incomplete.discard(source)
+        self._watch.notice_pause(self._working(), now_us)
+        self.membership.timeout(now_us)
+        term = self._working()
+        if term is not None:
+            for link in term.links.values():
+                if link.next_deadline_us() <= now_us:
+                    link.timeout(now_us)
+            for source in list(
+                term.incomplete
+            ):  # needs no deadline of its own: some link has one soon enough
+                term.unreliable_reassembly[source].expire(now_us)
+                if not term.unreliable_reassembly[source]:
+                    term.incomplete.discard(source)
+            if self._watch.due_us <= now_us:
+                self._watch.look(term, self._changeover is not None, now_us)
         self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
-        deadline_us = self.forwarder.due_us
-        if self._has_news():
-            due_us = self._announcer.due_us(self.hold.is_wanted_here)
-            if deadline_us is None or due_us < deadline_us:
-                deadline_us = due_us
-        for link in self.links.values():
-            due_us = link.next_deadline_us()
-            if deadline_us is None or due_us < deadline_us:
-                deadline_us = due_us
-        hold_us = self.hold.due_us()
-        if hold_us is not None and (deadline_us is None or hold_us < deadline_us):
-            deadline_us = hold_us
+        deadline_us = self.membership.next_deadline_us()
+        term = self._working()
+        if term is not None:
+            deadline_us = self._earliest_us(deadline_us, term.forwarder.due_us)
+            if self._has_news(term):
+                due_us = term.announcer.due_us(term.hold.is_wanted_here)
+                if deadline_us is None or due_us < deadline_us:
+                    deadline_us = due_us
+            for link in term.links.values():
+                due_us = link.next_deadline_us()
+                if deadline_us is None or due_us < deadline_us:
+                    deadline_us = due_us
+            if term.links:
+                deadline_us = self._earliest_us(deadline_us, self._watch.due_us)
+            deadline_us = self._earliest_us(deadline_us, term.hold.due_us())
+        self._watch.awaits(deadline_us)
         return deadline_us
 
-    def _take(self, data: Data, now_us: int) -> None:
-        reliable = data.head.kind == PacketKind.DATA
-        for item in data.items:
-            if item.source >= len(self.reassembly) or item.source == self.me:
-                self.counters["item: impossible source"] += 1
-            elif isinstance(item, Fragment):
-                if reliable:
-                    self._take_fragment(item, now_us)
-                else:
-                    self._take_unreliable(item, now_us)
-            elif isinstance(item, Update):
-                self._take_update(item)
-            else:
-                self.order.skip(item)
-                self.forwarder.skip(item, now_us)
-
-    def _take_fragment(self, fragment: Fragment, now_us: int) -> None:
-        self.forwarder.fragment(fragment)
-        mine = fragment.destinations >> self.me & 1
-        try:
-            if fragment.offset == 0:
-                lts, aru = bundles.peek_lines(fragment.body)
-                self.forwarder.head(fragment.source, fragment.number, fragment.destinations, lts, aru, now_us)
-                if not mine:
-                    self.order.skip(Skip(fragment.source, fragment.number, fragment.number, lts, aru))
-            if mine:
-                data = self.reassembly[fragment.source].add(fragment, now_us)
-                if data is not None:
-                    self._take_bundle(fragment, data, now_us)
-        except BadFrame as error:
-            self.counters[error.reason] += 1
-
-    def _take_bundle(self, fragment: Fragment, data: bytes, now_us: int) -> None:
-        source = fragment.source
-        header = bundles.parse(data)
-        if (header.daemon, header.number) != (source, fragment.number):
-            raise BadFrame("bundle: not what its fragments said")
-        entry = Entry(source, header, data)
-        if not self.order.receive(entry, in_order=self._origin.keeps_order(header)):
-            self.counters["bundle: duplicate"] += 1
-            return
-        if header.flags & Flag.LATE:
-            original = bundles.payloads(data, header)[0]
-            self.order.receive_late(Entry(source, bundles.parse(original), original))
-        elif header.flags & Flag.EVENT:
-            event = parse_event(data, header)
-            self.delivery.membership.saw((source, header.session), event)
-            if event.kind == "join":
-                self._origin.send_missed(event.group, source, header.lts, now_us)
-
-    def _take_update(self, update: Update) -> None:
-        self.order.update(update)
-        self.forwarder.update(update)
-        self.hold.heard(update)
-
-    def _take_unreliable(self, fragment: Fragment, now_us: int) -> None:
-        self.forwarder.unreliable(fragment)
-        if not fragment.destinations >> self.me & 1:
-            return
-        data = self.unreliable_reassembly[fragment.source].add(fragment, now_us)
-        if data is None:
-            self._incomplete.add(fragment.source)
-            return
-        if not self._unreliable[fragment.source].is_new(fragment.number):
-            return
-        try:
-            header = bundles.parse(data)
-            self.order.saw_unreliable(header.lts)
-            self.delivery.message(fragment.source, header, data)
-        except BadFrame as error:
-            self.counters[error.reason] += 1
+    @staticmethod
+    def _earliest_us(one_us: int | None, other_us: int | None) -> int | None:
+        if one_us is None or (other_us is not None and other_us < one_us):
+            return other_us
+        return one_us
 
     # Events: the clients ----------------------------------------------------------------------------------
 
@@ -292,6 +311,128 @@ class Node:
         client = self.sessions.get(session)
         return client is not None and self.sessions.wants_input(client)
 
+    # The membership's requests ----------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> int:
+        """Lamport's."""
+        term = self.term if self._changeover is None else self._changeover.new
+        return term.order.lines.clock
+
+    def tick(self) -> int:
+        """A stamp of the Lamport clock."""
+        term = self.term if self._changeover is None else self._changeover.new
+        return term.order.lines.tick()
+
+    def witness(self, lts: int) -> None:
+        """Another daemon's clock shows this."""
+        term = self.term if self._changeover is None else self._changeover.new
+        term.order.lines.saw(lts)
+
+    def freeze(self) -> None:
+        """The installed view stops working. What its lines have already allowed is delivered."""
+        while self.term.order.ready:
+            self._deliver(self.term.order.ready.popleft())
+
+    def form(self, view: DaemonView, now_us: int) -> None:
+        """Build the links of `view` and begin to exchange state over them."""
+        old = self.term.order
+        self._early_joins.clear()  # those of the view that ends take effect with it
+        new = Term(
+            self.config, view, me=self.me, clock=old.lines.clock, datagrams=self.datagrams, now_us=now_us
+        )
+        new.hold.take_over(self.term.hold)
+        self._watch.due_us = now_us + self.membership.timing.join_us
+        self._changeover = Changeover(
+            self.config,
+            self.me,
+            self.term,
+            new,
+            self._origin_in(new),
+            self.delivery,
+            self.merging,
+            self._commitment,
+            self._observer,
+        )
+        joining = [
+            (parse_event(entry.bundle, entry.header), entry.header.lts)
+            for entry in old.undelivered()
+            if entry.source == self.me and entry.header.flags & Flag.EVENT
+        ]
+        self._changeover.begin(
+            tuple((event.group, lts) for event, lts in joining if event.kind == "join"), now_us
+        )
+
+    def give_up(self) -> None:
+        """Drop the view that is being formed."""
+        assert self._changeover is not None
+        self.term.order.lines.saw(self._changeover.new.order.lines.clock)
+        self._changeover = None
+        self._early_joins.clear()
+
+    def entered(self, state: str, reason: Reason, now_us: int) -> None:
+        """The membership has entered a state."""
+        if self._observer is not None:
+            self._observer.entered(state, reason.value, now_us)
+
+    def _install(self, changeover: Changeover, now_us: int) -> None:
+        """Everybody is known to have everything: from the old view to the new one, at once."""
+        recovery = changeover.recovery
+        assert recovery is not None
+        were_apart = changeover.conclude()
+        if changeover.dropped_bundles:
+            self.counters["bundle: after a hole"] += changeover.dropped_bundles
+        self._changeover = None
+        self._commitment = Commitment(self.me)
+        self.term = term = changeover.new
+        self._origin = changeover.origin
+        for session in self.sessions:
+            session.last_number = 0
+        # All who come along have everything of the old view.
+        self._tell_accepted(
+            {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
+        )
+        self.membership.installed(recovery.together, now_us)
+        if self._observer is not None:
+            self._observer.installed(term.view, tuple(sorted(recovery.together)))
+        self.merging = None
+        if were_apart or recovery.together != frozenset(term.view.members):
+            self.merging = Merging(term.view.members)
+            self._enter_groups("ggather", "apart" if were_apart else "merge", now_us)
+            groups = self.delivery.membership.hosted(self.me)
+            self._origin.send_control(groups_bundle(groups), now_us)
+        else:
+            self._count_early_joins(now_us)
+
+    def _enter_groups(self, state: str, reason: str, now_us: int) -> None:
+        if self._observer is not None:
+            self._observer.entered(state, reason, now_us)
+
+    def _count_early_joins(self, now_us: int) -> None:
+        early, self._early_joins = self._early_joins, []
+        for source, header, event in early:
+            self.saw_event(source, header, event, now_us)
+
+    # The intake's questions -------------------------------------------------------------------------------
+
+    @property
+    def is_between_views(self) -> bool:
+        """Whether there is something to do before the newest view is ready for clients."""
+        return self._changeover is not None or self.merging is not None
+
+    def keeps_order(self, header: Header) -> bool:
+        """Whether a bundle must wait for its place in the agreed order whatever its service."""
+        return self._origin.keeps_order(header)
+
+    def saw_event(self, source: int, header: Header, event: GroupEvent, now_us: int) -> None:
+        """A join, leave or disconnect has come in; it takes effect later."""
+        if self.is_between_views:
+            self._early_joins.append((source, header, event))
+            return
+        self.delivery.membership.saw((source, header.session), event)
+        if event.kind == "join":
+            self._origin.send_missed(event.group, source, header.lts, now_us)
+
     # Whatever follows from an event -----------------------------------------------------------------------
 
     def settle(self, now_us: int) -> None:
@@ -300,7 +441,39 @@ class Node:
         The cost of this is per call, so that a driver with many events at hand calls it once.
         """
         self.is_settled = True
-        order = self.order
+        if self._changeover is not None:
+            self._settle_changeover(self._changeover, now_us)
+        if self.membership.is_active:
+            self._settle_order(now_us)
+        term = self._working()
+        if term is None:
+            return
+        term.forwarder.timeout(now_us)
+        self._announce(term, now_us)
+        touched = term.forwarder.touched
+        if touched:
+            for link in touched.values():
+                link.pump(now_us)
+            touched.clear()
+
+    def _settle_changeover(self, changeover: Changeover, now_us: int) -> None:
+        order = changeover.new.order
+        while not changeover.is_finished:
+            order.settle()
+            if not order.ready:
+                return
+            entry = order.ready.popleft()
+            had_state = changeover.recovery is not None
+            try:
+                changeover.take(entry, self.membership.rounds.current, now_us)
+            except BadFrame as error:
+                self.counters[error.reason] += 1
+            if changeover.recovery is not None and not had_state:
+                self.membership.state_is_known(now_us)
+        self._install(changeover, now_us)
+
+    def _settle_order(self, now_us: int) -> None:
+        order = self.term.order
         if self.hold.is_wanted_here:
             self.hold.timeout(now_us)
         while True:
@@ -308,21 +481,22 @@ class Node:
                 self._admit(now_us)
             order.settle()
             while order.ready:
-                self._deliver(order.ready.popleft())
+                self._deliver(order.ready.popleft(), now_us)
             if not order.moved and not (self.sessions.waiting and self.is_accepting):
                 break
-        self.forwarder.timeout(now_us)
-        self._announce(now_us)
-        touched = self.forwarder.touched
-        if touched:
-            for link in touched.values():
-                link.pump(now_us)
-            touched.clear()
+        if order.own_stable:
+            self._tell_accepted(order.own_stable)
 
     @property
     def is_accepting(self) -> bool:
-        """Whether new bundles may be ordered: nobody holds, and not too much of ours is unstable."""
-        return not self.hold and self.order.own_unstable_bytes < self.config.settings.unstable_bytes
+        """Whether new bundles may be ordered: messages flow, nobody holds, and not too much of ours is
+        unstable."""
+        return (
+            self.membership.is_active
+            and self.merging is None
+            and not self.hold
+            and self.order.own_unstable_bytes < self.config.settings.unstable_bytes
+        )
 
     def _admit(self, now_us: int) -> None:
         """Order what sessions have sent, as long as there is room."""
@@ -332,45 +506,78 @@ class Node:
             if session.is_leaving and session.is_connected and not session.input:
                 self.endings.append((session.number, frames.Goodbye("bye", "disconnected as asked")))
 
-    def _deliver(self, entry: Entry) -> None:
+    def _tell_accepted(self, accepted: dict[int, int]) -> None:
+        """Tell the sessions that want to know which of their messages are everywhere."""
+        for number, sequence in accepted.items():
+            session = self.sessions.get(number)
+            if session is not None and session.accepts and not session.is_leaving:
+                self.frames.append(((number,), frames.encode_control(frames.Accepted(sequence))))
+        accepted.clear()
+
+    def _deliver(self, entry: Entry, now_us: int = 0) -> None:
         header = entry.header
-        if header.flags & Flag.LATE:
+        if header.flags & (Flag.LATE | Flag.CONTROL):
             return
-        if not header.flags & Flag.EVENT:
+        if self._observer is not None:
+            self._observer.delivered(self.term.view.id, header)
+        if header.flags & Flag.GROUPS:
+            self._merge(entry, now_us)
+        elif header.flags & Flag.EVENT:
+            self._deliver_event(entry)
+        else:
             self.delivery.message(entry.source, header, entry.bundle)
-            return
+
+    def _deliver_event(self, entry: Entry) -> None:
+        header = entry.header
         event = parse_event(entry.bundle, header)
-        self.delivery.event(entry.source, header, event)
+        view_id = ViewId(self.term.view.id, 0, header.lts, entry.source)
+        self.delivery.event(entry.source, header, event, lambda group: (view_id, None))
         if event.kind == "join" and entry.source == self.me:
             self._origin.joined(event.group)
         elif event.kind == "disconnect":
             self.order.forget_session(entry.source, header.session)
 
-    def _has_news(self) -> bool:
-        return self._announcer.is_due(self.order.highest_lts, self.order.lines.aru, self.hold.is_wanted_here)
+    def _merge(self, entry: Entry, now_us: int) -> None:
+        """A daemon's members are known; when all are, the groups are whole again."""
+        if self.merging is None:
+            return
+        try:
+            groups = parse_groups(entry.bundle, entry.header)
+        except BadFrame as error:
+            self.counters[error.reason] += 1
+            groups = ()
+        if self.merging.add(entry.source, groups):
+            view_id = ViewId(self.term.view.id, 0, entry.header.lts, entry.source)
+            self.delivery.merge(self.merging.gathered, view_id)
+            self.merging = None
+            self._enter_groups("gop", "merged", now_us)
+            self._count_early_joins(now_us)
 
-    def _announce(self, now_us: int) -> None:
-        hold = self.hold.is_wanted_here
-        lines = self.order.lines
-        announcer = self._announcer
-        if not announcer.is_due(self.order.highest_lts, lines.aru, hold) or announcer.due_us(hold) > now_us:
+    def _has_news(self, term: Term) -> bool:
+        order = term.order
+        return term.announcer.is_due(order.highest_lts, order.lines.aru, term.hold.is_wanted_here)
+
+    def _announce(self, term: Term, now_us: int) -> None:
+        hold = term.hold.is_wanted_here
+        lines = term.order.lines
+        announcer = term.announcer
+        if not announcer.is_due(term.order.highest_lts, lines.aru, hold) or announcer.due_us(hold) > now_us:
             return
         announcer.announced(now_us, lines.clock, lines.aru, hold)
-        serial = self.hold.next_serial()
-        self.forwarder.update(Update(self.me, hold, serial, self.order.number, lines.clock, lines.aru))
-
-    # Questions --------------------------------------------------------------------------------------------
+        serial = term.hold.next_serial()
+        term.forwarder.update(Update(self.me, hold, serial, term.order.number, lines.clock, lines.aru))
 
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
         return (
-            not self.sessions.waiting
+            self.is_settled_down
+            and not self.sessions.waiting
             and not self.order.held_count
             and not self.order.ahead_count
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())
-            and not self._has_news()
+            and not self._has_news(self.term)
         )
 
     def status(self, now_us: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Where this site's own bundles begin: each gets its place in the order and is sent on its way."""
+"""Where this daemon's own bundles begin: each gets its place in the order and is sent on its way."""
 
 from collections import Counter
 
@@ -6,10 +6,9 @@ from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, late_bundle
 from antiphon.core.groups.sessions import Pending, Session
+from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.symmetric import SymmetricOrder
-from antiphon.core.ordering.updates import Announcer
-from antiphon.core.overlay.forwarding import Forwarder
+from antiphon.core.term import Term
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
@@ -17,7 +16,7 @@ from antiphon.wire.packet import Fragment
 
 
 class Origin:
-    """Stamps and sends the bundles of one daemon."""
+    """Stamps and sends the bundles of one daemon in one daemon view."""
 
     def __init__(
         self,
@@ -25,19 +24,23 @@ class Origin:
         *,
         me: int,
         incarnation: int,
-        order: SymmetricOrder,
-        forwarder: Forwarder,
+        term: Term,
         delivery: Delivery,
-        announcer: Announcer,
+        observer: Observer | None,
     ) -> None:
         self._me = me
+        self._my_site = 1 << config.site_of(me)
         self._incarnation = incarnation
-        self._order = order
-        self._forwarder = forwarder
+        self._view_id = term.view.id
+        self._order = term.order
+        self._forwarder = term.forwarder
+        self._announcer = term.announcer
         self._delivery = delivery
-        self._announcer = announcer
-        self._everybody = (1 << len(config.sites)) - 1
-        self._daemons = {daemon.name: number for number, (_, daemon) in enumerate(config.daemons())}
+        self._observer = observer
+        self._everybody = term.everywhere
+        self._sites = {name: config.site_of(number) for number, name in enumerate(config.daemon_names)}
+        self._site_of = config.site_of
+        self._control_number = 0  # of our last bundle that is no session's
         self._unreliable_number = 0
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
 
@@ -53,18 +56,28 @@ class Origin:
         else:
             self._send_ordered(session, pending, destinations, now_us)
 
-    def send_missed(self, group: str, site: int, lts: int, now_us: int) -> None:
-        """`site` joins `group` with `lts`: send it our later bundles that were pruned from it."""
+    def send_control(self, data: bytearray, now_us: int, destinations: int | None = None) -> Entry:
+        """A bundle of the daemon itself, for the daemons of these sites, or of all."""
+        destinations = self._everybody if destinations is None else destinations | self._my_site
+        header = bundles.parse(data)
+        entry = self._order_bundle(data, header, 0, 0, self._control_number, destinations, now_us)
+        self._control_number = entry.header.number
+        return entry
+
+    def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
+        """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""
+        site = self._site_of(daemon)
         for missed in self._order.held_of(self._me):
             header = missed.header
             if (
                 header.lts > lts
                 and not header.flags & (Flag.EVENT | Flag.LATE)
-                and not (header.destinations | missed.resent) >> site & 1
+                and not header.destinations >> site & 1
+                and not missed.resent >> daemon & 1
                 and group in bundles.parse_names(header.names)[1:]
             ):
-                missed.resent |= 1 << site
-                wrapper = late_bundle(header, missed.bundle)
+                missed.resent |= 1 << daemon
+                wrapper = late_bundle(header, missed.bundle, daemon)
                 self._order_bundle(wrapper, bundles.parse(wrapper), 0, 0, 0, 1 << site, now_us)
 
     def keeps_order(self, header: Header) -> bool:
@@ -119,6 +132,8 @@ class Origin:
             header.sent_us,
         )  # fmt: skip
         bundles.stamp(data, stamped)
+        if self._observer is not None:
+            self._observer.sent(self._view_id, stamped)
         entry = Entry(self._me, stamped, data)
         order.receive(entry, in_order=self.keeps_order(stamped))
         self._forwarder.bundle(
@@ -148,7 +163,7 @@ class Origin:
         mask = self._delivery.membership.destinations(names)
         for name in names:
             if name[0] == "#":
-                number = self._daemons.get(name.rpartition("#")[2])
-                if number is not None:
-                    mask |= 1 << number
-        return mask | 1 << self._me
+                site = self._sites.get(name.rpartition("#")[2])
+                if site is not None:
+                    mask |= 1 << site
+        return mask & self._everybody | self._my_site

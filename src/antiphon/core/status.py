@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 from antiphon import limits
 from antiphon.core.groups.sessions import Session
+from antiphon.core.links.hop import HopLink
+from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.rounds import Round
 
 if TYPE_CHECKING:
     from antiphon.core.node import Node
@@ -15,24 +18,30 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
     config = node.config
     order = node.order
     slowest_agreed, slowest_stable = order.lines.slowest()
+    names = config.daemon_names
     return {
         "daemon": node.name,
-        "site": config.sites[node.me].name,
+        "site": config.sites[node.site].name,
+        "state": node.state,
+        "group_state": node.group_state,
+        "view": _view(node, now_us),
         "cluster": config.settings.name,
         "incarnation": node.incarnation,
+        "daemons": list(names),
         "sites": [site.name for site in config.sites],
         "accepting": node.is_accepting,
-        "holding": [config.sites[site].name for site in sorted(node.hold.sites)],
+        "holding": [names[daemon] for daemon in sorted(node.hold.daemons)],
         "slow_sessions": [
             session.private_name for session in node.sessions if session.number in node.hold.slow_sessions
         ],
-        "links": [_link(node, number, now_us) for number in node.links],
+        "links": [_link(node, number, link, now_us) for number, link in node.links.items()],
+        "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
         "ordering": {
             "clock": order.lines.clock,
             "agreed_line": order.lines.agreed,
             "stable_line": order.lines.stable,
-            "waits_for": config.sites[slowest_agreed].name,
-            "stability_waits_for": config.sites[slowest_stable].name,
+            "waits_for": names[slowest_agreed],
+            "stability_waits_for": names[slowest_stable],
             "bundles_held": order.held_count,
             "bytes_held": order.held_bytes,
         },
@@ -53,14 +62,70 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
         ],
         "counters": dict(sorted(node.counters.items())),
         "buffers": buffers(node),
+        "rounds": rounds(node, now_us),
     }
 
 
-def _link(node: "Node", number: int, now_us: int) -> dict[str, object]:
-    link = node.links[number]
+def _view(node: "Node", now_us: int) -> dict[str, object]:
+    names = node.config.daemon_names
+    view = node.view
+    return {
+        "id": view.id,
+        "members": [names[number] for number in view.members],
+        "links": [[names[one], names[other]] for one, other in view.links],
+        "since_us_ago": now_us - node.membership.since_us,
+        "is_working": node.membership.is_active,
+        "groups_wait_for": [] if node.merging is None else [names[number] for number in node.merging.missing],
+    }
+
+
+def _peer(node: "Node", peer: Peer, now_us: int) -> dict[str, object]:
+    """What is known of a daemon by its beats, which the members of a view do without."""
+    return {
+        "name": node.config.daemon_names[peer.number],
+        "in_view": peer.number in node.view.members,
+        "heard_us_ago": now_us - peer.heard_us if peer.incarnation else None,
+        "hears_us_us_ago": now_us - peer.echoed_us if peer.echoed_us >= 0 else None,
+        "rtt_us": peer.rtt_us,
+        "losses": peer.losses,
+        "damped_us": max(0, peer.damped_until_us - now_us),
+    }
+
+
+def rounds(node: "Node", now_us: int) -> list[dict[str, object]]:
+    """Why views changed: the rounds of the membership, newest last, the current one included."""
+    known = node.membership.rounds
+    return [
+        _round(node, record, now_us)
+        for record in (*known.past, *((known.current,) if known.current is not None else ()))
+    ]
+
+
+def _round(node: "Node", record: Round, now_us: int) -> dict[str, object]:
+    names = node.config.daemon_names
+    return {
+        "ago_us": now_us - record.started_us,
+        "took_us": None if record.ended_us is None else record.ended_us - record.started_us,
+        "reason": record.reason.value,
+        "peer": None if record.peer is None else names[record.peer],
+        "detail": record.detail,
+        "ended": record.ended,
+        "view": record.view,
+        "members": [names[number] for number in record.members],
+        "joined": [names[number] for number in record.joined],
+        "lost": [names[number] for number in record.lost],
+        "states": [[state, us] for state, us in record.states],
+        "recovered_bundles": record.recovered_bundles,
+        "recovered_bytes": record.recovered_bytes,
+        "resent_bundles": record.resent_bundles,
+        "resent_bytes": record.resent_bytes,
+    }
+
+
+def _link(node: "Node", number: int, link: HopLink, now_us: int) -> dict[str, object]:
     regulator = link.regulator
     return {
-        "to": node.config.sites[number].name,
+        "to": node.config.daemon_names[number],
         "protocol": "hop",
         "state": link.state.value,
         "reason": link.reason,
@@ -79,34 +144,35 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
     The limits are those that back-pressure keeps, given the largest bundle that was seen, rather than what
     memory could bear: a daemon above one of them does not hold its senders back as it should.
     """
-    order = node.order
-    sites = len(node.config.sites)
+    term = node.term
+    order = term.order
+    members = len(term.view.members)
     # A source stops at its limit, so it overshoots by one bundle. Others may still hold as much again of it
     # that it has already forgotten. What it sends again to joining sites (LATE) is not held back, but is no
-    # more than all that is under way, once a site.
+    # more than all that is under way, once a member.
     per_source = node.config.settings.unstable_bytes + order.largest_bytes
     late_bytes = order.late_bytes()
     table = {
-        "unstable": _row(order.held_bytes - late_bytes, 2 * sites * per_source),
+        "unstable": _row(order.held_bytes - late_bytes, 2 * members * per_source),
         "own_unstable": _row(order.own_unstable_bytes - order.late_bytes(node.me), per_source),
-        "late": _row(late_bytes, 3 * sites * per_source),
+        "late": _row(late_bytes, 3 * members * per_source),
         "session_input": _row(node.sessions.input_bytes, sum(map(_input_limit, node.sessions))),
         "reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in node.reassembly),
+            sum(reassembly.bytes_held for reassembly in term.reassembly.values()),
             sum(
                 3 * max(per_source, node.config.settings.unstable_bytes + reassembly.largest_bytes)
-                for reassembly in node.reassembly
+                for reassembly in term.reassembly.values()
             ),
         ),
         "unreliable_reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in node.unreliable_reassembly),
-            sites * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
+            sum(reassembly.bytes_held for reassembly in term.unreliable_reassembly.values()),
+            members * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
         ),
     }
     for number, link in node.links.items():
-        name = node.config.sites[number].name
+        name = node.config.daemon_names[number]
         passing = max(per_source, node.config.settings.unstable_bytes + link.largest_waiting_bytes)
-        table[f"link_queue:{name}"] = _row(link.waiting_bytes, sites * (sites + 1) * passing)
+        table[f"link_queue:{name}"] = _row(link.waiting_bytes, members * (members + 1) * passing)
         table[f"link_open:{name}"] = _row(link.open_bytes, link.open_limit_bytes)
         table[f"link_unreliable:{name}"] = _row(
             link.unreliable_waiting_bytes, max(limits.LINK_UNRELIABLE_QUEUE_BYTES, limits.FRAME_MAX_BYTES)

@@ -16,10 +16,11 @@ from weakref import WeakSet
 from antiphon import config as configuration
 from antiphon.config import Config
 from antiphon.core.node import Node
+from antiphon.core.observer import Observer
 from antiphon.runtime import process, status
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.listener import Listener
-from antiphon.runtime.loop import READABLE, Loop, now_us
+from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
 from antiphon.runtime.notices import Notices
 from antiphon.runtime.shaper import Shaper, emulated_paths
 from antiphon.runtime.udp import Offload, UdpSocket
@@ -29,6 +30,8 @@ ROUNDS_PER_TURN = 4
 rounds waits for the next turn, which then comes at once."""
 STOP_TIMEOUT_S = 10.0
 DROPS_INTERVAL_US = 5_000_000
+USUAL_DROPS = ("packet: of another view",)
+"""What every change of the view brings with it: counted, but no news for a log."""
 
 _logger = logging.getLogger("antiphon.daemon")
 _serving: WeakSet["Daemon"] = WeakSet()
@@ -47,21 +50,33 @@ class Daemon:
             print(daemon.places)
 
     It lives once: to start again, make another. In a forked child it does not go on: it stays the parent's.
-    `offload` overrules the probe for the kernel's train services; `seed` is for emulated paths.
+    `offload` overrules the probe for the kernel's train services; `seed` is for emulated paths; `observer` is
+    told what the node does, in the daemon's thread.
     """
 
-    def __init__(self, config: Config, name: str, *, offload: Offload | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        *,
+        offload: Offload | None = None,
+        seed: int = 0,
+        observer: Observer | None = None,
+    ) -> None:
         self.name = name
         self._config = config
         self._number = config.daemon_number(name)
         self._offload = offload
         self._seed = seed
+        self._observer = observer
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._loop: Loop | None = None
         self._listeners: list[Listener] = []
         self._told_drops: Counter[str] = Counter()
         self._tell_drops_at_us = 0
+        self.unreachable: frozenset[int] = frozenset()
+        """For demonstrations and tests: the numbers of the daemons to which every packet is lost."""
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -124,7 +139,14 @@ class Daemon:
         paths = emulated_paths(config, self.name)
         self._shaper = Shaper(paths, f"{self._seed}/{self._number}") if paths else None
         incarnation = process.new_incarnation()
-        self._node = Node(config, self.name, incarnation=incarnation, now_us=now_us())
+        self._node = Node(
+            config,
+            self.name,
+            incarnation=incarnation,
+            now_us=now_us(),
+            wall_us=wall_us(),
+            observer=self._observer,
+        )
         self._loop = loop = Loop()
         self._clients = Clients(loop, self._node, config.settings, Notices(_logger), self._status)
         self._clients.listen(self._listeners)
@@ -189,6 +211,8 @@ class Daemon:
     def _tell_drops(self) -> None:
         """Log what the node has refused since the last time: one line, however much it was."""
         news = self._node.counters - self._told_drops
+        for reason in USUAL_DROPS:
+            self._told_drops[reason] += news.pop(reason, 0)
         if news:
             self._told_drops += news
             dropped = ", ".join(f"{reason} ({count} times)" for reason, count in sorted(news.items()))
@@ -218,6 +242,8 @@ class Daemon:
 
     def _send(self, now: int) -> None:
         for datagram in self._node.datagrams:
+            if datagram.receiver in self.unreachable:
+                continue
             if self._shaper is None or not self._shaper.take(datagram, now):
                 self._udp.send(datagram)
         self._node.datagrams.clear()

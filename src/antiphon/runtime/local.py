@@ -6,11 +6,17 @@ from pathlib import Path
 
 from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Settings, SiteConfig, build
 
+NEAR_MS = 25.0
+"""Links with a longer delay than this get the waits of a wide area."""
+NEAR = Settings(membership="lan", suspect_ms=1_500.0, recovery_ms=3_000.0)
+"""Quick to form, but not quick to suspect: what falls silent on one machine is more often late than dead."""
+
 
 def local_config(
     sites: int,
     directory: Path,
     *,
+    daemons: int = 1,
     delay_ms: float = 0.0,
     jitter_ms: float = 0.0,
     loss: float = 0.0,
@@ -18,21 +24,18 @@ def local_config(
     tcp: bool = False,
     settings: Settings | None = None,
 ) -> Config:
-    """`sites` sites of one daemon each on loopback: site1 with d1, site2 with d2 and so on.
+    """`sites` sites of `daemons` daemons each on loopback: site1, site2 and so on, with d1, d2 and so on
+    counted through them.
 
     Clients of d1 connect to `unix:DIRECTORY/d1.sock`, with `tcp` also to a free port. Every pair of sites is
-    linked, or with `chain` each to the next. Delay, jitter and loss are those of every link, one way.
+    linked, or with `chain` each to the next. Delay, jitter and loss are those of every link, one way; inside
+    a site there are none. Without `settings` the membership's waits suit the delay.
     """
-    ports = _free_ports(socket.SOCK_DGRAM, sites)
-    client_ports = _free_ports(socket.SOCK_STREAM, sites) if tcp else []
-    layout = []
-    for index, port in enumerate(ports):
-        name = f"d{index + 1}"
-        clients = [f"unix:{directory / f'{name}.sock'}"]
-        if tcp:
-            clients.append(f"tcp:127.0.0.1:{client_ports[index]}")
-        daemon = DaemonConfig(name=name, address=f"127.0.0.1:{port}", clients=tuple(clients))
-        layout.append(SiteConfig(name=f"site{index + 1}", daemon=(daemon,)))
+    every = _daemons(sites * daemons, directory, tcp)
+    layout = tuple(
+        SiteConfig(name=f"site{index + 1}", daemon=tuple(every[index * daemons : (index + 1) * daemons]))
+        for index in range(sites)
+    )
     emulate = (
         Emulation(delay_ms=delay_ms, jitter_ms=jitter_ms, loss=loss)
         if delay_ms or jitter_ms or loss
@@ -44,7 +47,23 @@ def local_config(
         for other in range(one + 1, sites)
         if not chain or other == one + 1
     )
-    return build(tuple(layout), links, settings, source="local configuration")
+    if settings is None:
+        settings = NEAR if delay_ms + jitter_ms <= NEAR_MS else Settings()
+    return build(layout, links, settings, source="local configuration")
+
+
+def _daemons(count: int, directory: Path, tcp: bool) -> list[DaemonConfig]:
+    """d1, d2 and so on, each with a port of its own."""
+    ports = _free_ports(socket.SOCK_DGRAM, count)
+    client_ports = _free_ports(socket.SOCK_STREAM, count) if tcp else []
+    found = []
+    for index, port in enumerate(ports):
+        name = f"d{index + 1}"
+        clients = [f"unix:{directory / f'{name}.sock'}"]
+        if tcp:
+            clients.append(f"tcp:127.0.0.1:{client_ports[index]}")
+        found.append(DaemonConfig(name=name, address=f"127.0.0.1:{port}", clients=tuple(clients)))
+    return found
 
 
 def _free_ports(kind: socket.SocketKind, count: int) -> list[int]:

@@ -27,6 +27,12 @@ def now_us() -> int:
     return time.monotonic_ns() // 1_000
 
 
+def wall_us() -> int:
+    """Microseconds since 1970: a node that starts takes its first identifiers from it, so that they are
+    beyond those of its earlier lives."""
+    return time.time_ns() // 1_000
+
+
 class Loop:
     """Waits for descriptors and calls their handlers; only `call_soon_threadsafe` is for other threads."""
 

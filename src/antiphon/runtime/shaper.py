@@ -78,13 +78,8 @@ def _packets(datagram: Datagram) -> list[bytes | memoryview]:
 
 
 def emulated_paths(config: Config, name: str) -> dict[int, Emulation]:
-    """The emulated paths that start at the daemon called `name`, by the number of the daemon they lead to."""
-    sites = [config.sites[site].name for site, _ in config.daemons()]
-    own_site = sites[config.daemon_number(name)]
-    paths: dict[int, Emulation] = {}
-    for link in config.links:
-        if link.emulate is None or own_site not in link.sites:
-            continue
-        far_site = link.sites[1] if link.sites[0] == own_site else link.sites[0]
-        paths |= {number: link.emulate for number, site in enumerate(sites) if site == far_site}
-    return paths
+    """The emulated paths that start at the daemon called `name`, by the number of the daemon they lead to;
+    those inside its site are as they are."""
+    me = config.daemon_number(name)
+    paths = {number: config.link_between(me, number).emulate for number in config.neighbours_of(me)}
+    return {number: path for number, path in paths.items() if path is not None}

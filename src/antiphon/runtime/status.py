@@ -1,5 +1,6 @@
-"""A daemon's status as JSON, never longer than a control frame may be."""
+"""A daemon's status as JSON, never longer than a control frame may be, and what several of them tell."""
 
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -37,3 +38,20 @@ def _cut(told: dict[str, Any], keep: int) -> dict[str, Any]:
             "members": sum(len(told["groups"][group]) - len(some) for group, some in groups.items()),
         },
     }
+
+
+def has_formed(told: Iterable[Mapping[str, Any]], daemons: Collection[str]) -> bool:
+    """Whether those who told this are in one view of exactly `daemons`, and messages flow in it.
+
+    >>> one, other = ({"view": {"id": 7, "members": ["a", "b"]}, "state": "op", "group_state": "gop"},) * 2
+    >>> has_formed([one, other], ["a", "b"])
+    True
+    >>> has_formed([one, {**other, "state": "gather"}], ["a", "b"]), has_formed([one], ["a", "b", "c"])
+    (False, False)
+    """
+    answers = list(told)
+    return len({answer["view"]["id"] for answer in answers}) == 1 and all(
+        set(answer["view"]["members"]) == set(daemons)
+        and (answer["state"], answer["group_state"]) == ("op", "gop")
+        for answer in answers
+    )

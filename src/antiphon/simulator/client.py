@@ -16,10 +16,9 @@ from antiphon.core.node import Node
 from antiphon.service import Service
 from antiphon.simulator.bearers import Bearers
 from antiphon.simulator.trace import Event, Identity, Record, ViewNumber
+from antiphon.simulator.watcher import SERVICE_WORDS
 from antiphon.types import ViewId
 from antiphon.wire import bundle, frames
-
-SERVICE_WORDS = {service: service.name.lower() for service in Service}
 
 Delivery = tuple[Identity, str, tuple[str, ...], int]
 """One message of a bundle as the trace tells it: identity, service, groups, checksum."""
@@ -53,7 +52,7 @@ def read_frame(frame: bytes | bytearray | memoryview) -> Output:
     groups = envelope.groups
     return [
         (
-            (envelope.daemon, envelope.session, envelope.sequence + index),
+            (envelope.daemon, envelope.incarnation, envelope.session, envelope.sequence + index),
             service,
             groups,
             zlib.crc32(message.payload),
@@ -63,7 +62,7 @@ def read_frame(frame: bytes | bytearray | memoryview) -> Output:
 
 
 def _number(view: ViewId) -> ViewNumber:
-    return (view.epoch, view.lts, view.daemon)
+    return (view.epoch, view.branch, view.lts, view.daemon)
 
 
 class Client:
@@ -81,7 +80,7 @@ class Client:
     ) -> None:
         self.name = welcome.name
         """Its private name, which another session may have after it."""
-        self.process = bearers.born(welcome.name, node.order.lines.clock)
+        self.process = bearers.born(welcome.name, node.clock)
         self._bearers = bearers
         self.session = welcome.session
         self.open = True
@@ -139,6 +138,14 @@ class Client:
         self._waiting[self] = None
 
     @property
+    def asks(self) -> str:
+        """The kind of its next request."""
+        if not self._requests:
+            return "nothing"
+        request = self._requests[0][0]
+        return "submit" if isinstance(request, bytearray) else type(request).__name__.lower()
+
+    @property
     def is_busy(self) -> bool:
         """Whether requests wait for the daemon to read them, or output for the application."""
         return self.open and bool(self._requests or self.unread)
@@ -168,7 +175,7 @@ class Client:
         record.views = self._views(record.groups)
         self._sequence += 1  # joins and leaves have their place among a session's messages
         if record.event is Event.SEND:
-            record.message = (self._daemon_number, self.session, self._sequence)
+            record.message = (self._daemon_number, self._node.incarnation, self.session, self._sequence)
         self._records.append(record)
 
     def take(self, output: Output, now_us: int) -> None:
@@ -188,6 +195,14 @@ class Client:
                     members=meant(view.members, view.id.lts),
                     transitional=meant(view.transitional, view.id.lts),
                     changed=meant(view.changed, view.id.lts), cause=view.cause.value,
+                )
+            )  # fmt: skip
+        elif isinstance(output, frames.SignalFrame):
+            signal = output.signal
+            self._records.append(
+                Record(
+                    len(self._records), now_us, Event.TRANSSIG, self.daemon, self.process,
+                    (signal.group,), (_number(signal.id),),
                 )
             )  # fmt: skip
         elif isinstance(output, frames.LeftFrame):

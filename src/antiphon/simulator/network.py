@@ -1,10 +1,12 @@
-"""One-way paths between daemons, and the faults that they suffer.
+"""One-way paths between daemons, the faults that they suffer, and which of them are blocked.
 
-A fault is an ordinary value, such as `Loss(0.05)`; a path takes any number of them. What a node sends in one
-call may be a train of packets: each packet has its own fate on the way, and those that arrive together are
-handed over as one train again some of the time, as a kernel does.
+A fault is an ordinary value, such as `Loss(0.05)`; a path takes any number of them, for good or for a while.
+What a node sends in one call may be a train of packets: each packet has its own fate on the way, and those
+that arrive together are handed over as one train again some of the time, as a kernel does.
 """
 
+from collections import Counter
+from collections.abc import Collection, Iterable
 from random import Random
 
 from msgspec import Struct
@@ -14,57 +16,64 @@ from antiphon import limits
 COALESCE_WITHIN_US = 200
 """Packets of a train that arrive closer together than this may be read in one call."""
 
+Pair = tuple[int, int]
 
-class Loss(Struct, frozen=True):
+
+class Fault(Struct, frozen=True, tag_field="kind", tag=str.lower, omit_defaults=True):
+    """What can be wrong with a path."""
+
+
+class Loss(Fault, frozen=True):
     """Each packet is lost with probability `rate`, whatever happened to the others."""
 
     rate: float
 
 
-class BurstLoss(Struct, frozen=True):
+class BurstLoss(Fault, frozen=True):
     """Losses that come in runs: a two-state chain in which every packet of the bad state is lost."""
 
     enter: float
     """Probability per packet to fall into the bad state."""
     leave: float
     """Probability per packet to come out of it."""
+    within_us: int = 200_000
+    """It ends by then in any case: on an idle path few packets would last for seconds."""
 
 
-class Duplicate(Struct, frozen=True):
+class Duplicate(Fault, frozen=True):
     """A packet arrives a second time, up to `within_us` later."""
 
     rate: float
     within_us: int = 5_000
 
 
-class Reorder(Struct, frozen=True):
+class Reorder(Fault, frozen=True):
     """A packet is overtaken: it takes up to `within_us` longer than those behind it."""
 
     rate: float
     within_us: int
 
 
-class Jitter(Struct, frozen=True):
+class Jitter(Fault, frozen=True):
     """Latency varies by up to `up_to_us`, but packets stay in order."""
 
     up_to_us: int
 
 
-class Bandwidth(Struct, frozen=True):
+class Delay(Fault, frozen=True):
+    """Every packet takes so much longer."""
+
+    extra_us: int
+
+
+class Bandwidth(Fault, frozen=True):
     """The path carries so many bytes per second; what does not fit in its queue is lost."""
 
     bytes_per_s: int
     queue_bytes: int
 
 
-class Silence(Struct, frozen=True):
-    """Nothing that leaves between these times arrives."""
-
-    from_us: int
-    until_us: int
-
-
-Fault = Loss | BurstLoss | Duplicate | Reorder | Jitter | Bandwidth | Silence
+AnyFault = Loss | BurstLoss | Duplicate | Reorder | Jitter | Delay | Bandwidth
 
 Arrival = tuple[int, bytes, int]
 """(time_us, bytes, packet size): what the receiver reads in one call."""
@@ -73,43 +82,64 @@ Arrival = tuple[int, bytes, int]
 class Path:
     """The way from one daemon to another."""
 
-    def __init__(self, latency_us: int, faults: tuple[Fault, ...], random: Random, coalesce: float) -> None:
+    def __init__(
+        self, latency_us: int, faults: tuple[AnyFault, ...], random: Random, coalesce: float
+    ) -> None:
         self.latency_us = latency_us
+        self.is_open = True
+        """Whether anything gets through."""
         self.sent = 0
         self.lost = 0
         self.duplicated = 0
         self._random = random.random
         self._coalesce = coalesce
+        self._in_burst = False
+        self._burst_until_us = 0
+        self._free_at_us = 0.0
+        self._last_arrival_us = 0
+        self._lasting = faults
+        self._passing: list[AnyFault] = []
+        self._apply()
+
+    def suffer(self, fault: AnyFault) -> None:
+        """One more fault, until `recover`; while it lasts, it takes the place of others of its kind."""
+        self._passing.append(fault)
+        self._apply()
+
+    def recover(self, fault: AnyFault) -> None:
+        """A fault that `suffer` began is over."""
+        self._passing.remove(fault)
+        self._apply()
+
+    def recover_all(self) -> None:
+        """What is left are the faults that it was made with."""
+        self._passing.clear()
+        self._apply()
+
+    def _apply(self) -> None:
         self._loss = 0.0
         self._burst: BurstLoss | None = None
-        self._in_burst = False
         self._duplicate = Duplicate(0.0)
         self._reorder = Reorder(0.0, 0)
         self._jitter_us = 0
+        self._delay_us = self.latency_us
         self._bandwidth: Bandwidth | None = None
-        self._silences: list[Silence] = []
-        self._free_at_us = 0.0
-        self._last_arrival_us = 0
-        for fault in faults:
-            self.suffer(fault)
-
-    def suffer(self, fault: Fault) -> None:
-        """One more fault; of its own kind it takes the place of an earlier one, except for silences."""
-        match fault:
-            case Loss():
-                self._loss = fault.rate
-            case BurstLoss():
-                self._burst = fault
-            case Duplicate():
-                self._duplicate = fault
-            case Reorder():
-                self._reorder = fault
-            case Jitter():
-                self._jitter_us = fault.up_to_us
-            case Bandwidth():
-                self._bandwidth = fault
-            case Silence():
-                self._silences.append(fault)
+        for fault in (*self._lasting, *self._passing):
+            match fault:
+                case Loss():
+                    self._loss = fault.rate
+                case BurstLoss():
+                    self._burst = fault
+                case Duplicate():
+                    self._duplicate = fault
+                case Reorder():
+                    self._reorder = fault
+                case Jitter():
+                    self._jitter_us = fault.up_to_us
+                case Delay():
+                    self._delay_us = self.latency_us + fault.extra_us
+                case Bandwidth():
+                    self._bandwidth = fault
 
     def carry(self, data: bytes, segment_bytes: int, now_us: int) -> list[Arrival]:
         """What arrives, and when, of the packet or train `data` that leaves now."""
@@ -128,14 +158,18 @@ class Path:
         self.sent += 1
         random = self._random
         size = len(packet)
-        if self._silences and self.is_silent(now_us):
+        if not self.is_open:
             self.lost += 1
             return []
         leaves_us = now_us if self._bandwidth is None else self._leaves(size, now_us, self._bandwidth)
-        if leaves_us is None or random() < self._loss or (self._burst is not None and self._burst_takes()):
+        if (
+            leaves_us is None
+            or random() < self._loss
+            or (self._burst is not None and self._burst_takes(self._burst, now_us))
+        ):
             self.lost += 1
             return []
-        arrival_us = leaves_us + self.latency_us
+        arrival_us = leaves_us + self._delay_us
         if self._jitter_us:
             arrival_us += int(random() * self._jitter_us)
         if self._reorder.rate and random() < self._reorder.rate:
@@ -149,10 +183,6 @@ class Path:
             return [(arrival_us, packet, size), (again_us, packet, size)]
         return [(arrival_us, packet, size)]
 
-    def is_silent(self, now_us: int) -> bool:
-        """Whether nothing gets through now."""
-        return any(silence.from_us <= now_us < silence.until_us for silence in self._silences)
-
     def _leaves(self, size: int, now_us: int, bandwidth: Bandwidth) -> int | None:
         """When the last byte of a packet is on its way; None where the queue is full."""
         waits_us = max(0.0, self._free_at_us - now_us)
@@ -161,11 +191,12 @@ class Path:
         self._free_at_us = now_us + waits_us + size * 1e6 / bandwidth.bytes_per_s
         return int(self._free_at_us)
 
-    def _burst_takes(self) -> bool:
-        assert self._burst is not None
-        turn = self._burst.leave if self._in_burst else self._burst.enter
-        if self._random() < turn:
+    def _burst_takes(self, burst: BurstLoss, now_us: int) -> bool:
+        if self._in_burst and now_us >= self._burst_until_us:
+            self._in_burst = False
+        if self._random() < (burst.leave if self._in_burst else burst.enter):
             self._in_burst = not self._in_burst
+            self._burst_until_us = now_us + burst.within_us
         return self._in_burst
 
 
@@ -192,3 +223,95 @@ def _coalesced(arrivals: list[Arrival]) -> list[Arrival]:
             segment_bytes = size
     trains.append((last_us, b"".join(run), segment_bytes))
     return trains
+
+
+class Network:
+    """All paths, and what blocks some of them.
+
+    Blocks are counted: a path that two faults block is open again when both are over.
+    """
+
+    def __init__(self, paths: dict[Pair, Path]) -> None:
+        self.paths = paths
+        self.astray = 0
+        """Packets to daemons to which no path leads."""
+        self.splits = 0
+        """How often it was split or united."""
+        self._blocks: Counter[Pair] = Counter()
+        self._parts: dict[int, int] = {}
+
+    def carry(self, pair: Pair, data: bytes, segment_bytes: int, now_us: int) -> list[Arrival]:
+        """What arrives, and when, of what leaves now."""
+        path = self.paths.get(pair)
+        if path is None:
+            self.astray += -(-len(data) // segment_bytes)
+            return []
+        return path.carry(data, segment_bytes, now_us)
+
+    # Faults -----------------------------------------------------------------------------------------------
+
+    def block(self, pair: Pair) -> None:
+        """Nothing gets from the first to the second daemon of the pair, until `unblock`."""
+        self._blocks[pair] += 1
+        self._look_at(pair)
+
+    def unblock(self, pair: Pair) -> None:
+        """One block less, if there is one: a heal may have come before."""
+        if self._blocks[pair]:
+            self._blocks[pair] -= 1
+        self._look_at(pair)
+
+    def split(self, parts: Iterable[Collection[int]]) -> None:
+        """Nothing gets from one part to another, until the next split or `unite`. A daemon that is in none of
+        them is in one with all others like it."""
+        self.splits += 1
+        self._parts = {daemon: number for number, part in enumerate(parts) for daemon in part}
+        for pair in self.paths:
+            self._look_at(pair)
+
+    def unite(self) -> None:
+        """No parts any more."""
+        self.split(())
+
+    def heal(self) -> None:
+        """No parts and no blocks any more, and paths as they were made."""
+        self._blocks.clear()
+        for path in self.paths.values():
+            path.recover_all()
+        self.unite()
+
+    def _look_at(self, pair: Pair) -> None:
+        path = self.paths.get(pair)
+        if path is not None:
+            one, other = pair
+            path.is_open = not self._blocks[pair] and self._parts.get(one) == self._parts.get(other)
+
+    # Questions --------------------------------------------------------------------------------------------
+
+    def components(self, daemons: Collection[int]) -> list[tuple[int, ...]]:
+        """The sets of these daemons that are connected by chains of pairs which work both ways."""
+        neighbours: dict[int, list[int]] = {daemon: [] for daemon in daemons}
+        for (one, other), path in self.paths.items():
+            if one in neighbours and other in neighbours and path.is_open:
+                back = self.paths.get((other, one))
+                if back is not None and back.is_open:
+                    neighbours[one].append(other)
+        found: list[tuple[int, ...]] = []
+        seen: set[int] = set()
+        for daemon in sorted(daemons):
+            if daemon not in seen:
+                reached = _reached(daemon, neighbours)
+                seen |= reached
+                found.append(tuple(sorted(reached)))
+        return found
+
+
+def _reached(start: int, neighbours: dict[int, list[int]]) -> set[int]:
+    reached = {start}
+    waiting = [start]
+    while waiting:
+        for other in neighbours[waiting.pop()]:
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return reached

@@ -2,51 +2,9 @@
 
 from random import Random
 
-from msgspec import Struct
-
-from antiphon.service import Service
 from antiphon.simulator.client import Client, payload
+from antiphon.simulator.habits import Habits
 from antiphon.simulator.world import World
-
-EVERY_SERVICE = tuple(Service)
-
-
-class Habits(Struct, frozen=True):
-    """How one client behaves."""
-
-    interval_us: int
-    """Mean time between actions; the times are exponentially distributed."""
-    groups: tuple[str, ...]
-    """Groups that it may join and send to."""
-    joins: int = 1
-    """How many of them it joins at first."""
-    services: tuple[Service, ...] = EVERY_SERVICE
-    size_max_bytes: int = 2_000
-    large: float = 0.0
-    """Probability of a message of up to `large_bytes`."""
-    large_bytes: int = 300_000
-    batch_max: int = 6
-    """Messages per bundle."""
-    several_groups: float = 0.15
-    private: float = 0.1
-    self_discard: float = 0.1
-    churn: float = 0.05
-    """Probability that an action is a join or a leave."""
-    quits: float = 0.0
-    """Probability that an action is the end of the session; another one takes its place."""
-    answers: float = 0.0
-    """Probability that an action sends several bundles in a row at different services."""
-    read_bytes_per_s: int = 0
-    """For a slow reader."""
-    priority: int = 0
-    views: bool = True
-    """Whether it wants to be told of the joins and leaves of others."""
-    keeps_name: bool = False
-    """Whether the session that takes the place of one that ended has its name, too."""
-    hasty: float = 0.0
-    """Probability that a join or leave is asked for before the one before it has taken effect."""
-    starts_us: int | None = None
-    """When it connects; at random in the first quarter of the working phase unless told."""
 
 
 class Actor:
@@ -60,10 +18,14 @@ class Actor:
         self._until_us = until_us
         self._sessions = 0
         self._client: Client | None = None
-        self._random: Random = world.random
+        self._random: Random = world.chance(f"client {name}")
 
-    def start(self, time_us: int) -> None:
-        self._world.schedule(time_us, self._act)
+    def start(self, from_us: int, within_us: int) -> None:
+        """It comes at the time of its habits, or else at any within the given span."""
+        start_us = self._habits.starts_us
+        if start_us is None:
+            start_us = self._random.randint(0, within_us)
+        self._world.schedule(from_us + start_us, self._act)
 
     def _act(self) -> None:
         world = self._world
@@ -149,5 +111,5 @@ class Actor:
         return int(habits.size_max_bytes * random.random() ** 3) if random.random() > 0.03 else 0
 
     def _somebody(self, client: Client) -> str:
-        known = [other.name for clients in self._world.clients for other in clients.values()]
+        known = [other.name for other in self._world.clients]
         return self._random.choice(known) if known else client.process

@@ -60,6 +60,16 @@ class Flag:
     """The body is one group event (join, leave, disconnect) of the sending session."""
     LATE = 4
     """The body is another bundle, for a site that joined while that one was under way."""
+    STATE = 8
+    """The body is a daemon's state at the end of its view (STATETRANS)."""
+    RECOVERED = 16
+    """The body is a bundle of the view that has ended, for daemons that lack it."""
+    PHASE = 32
+    """The body says how far its sender has come in the recovery."""
+    CONTROL = STATE | RECOVERED | PHASE
+    """Between daemons that form a view; of no use once it is installed."""
+    GROUPS = 64
+    """The body lists the members at its sender's daemon, for all groups."""
 
 
 _CLIENT_FLAGS = Flag.SELF_DISCARD
@@ -249,6 +259,6 @@ def decode(bundle: bytes | memoryview) -> list[Message]:
     sender, *groups = parse_names(header.names)
     envelope = Envelope(
         sender, tuple(groups), header.service, header.tag,
-        header.daemon, header.session, header.sequence, header.lts, header.sent_us,
+        header.daemon, header.incarnation, header.session, header.sequence, header.lts, header.sent_us,
     )  # fmt: skip
     return [Message(payload, envelope, index) for index, payload in enumerate(payloads(bundle, header))]

@@ -4,8 +4,8 @@ Every frame begins with its length (4 bytes, the length field included) and its 
 frame is a bundle as in `bundle`; a control frame carries one of the values below as MessagePack.
 
 A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
-bundles, Join, Leave, AskStatus and Disconnect in any order; the daemon sends bundles, View, Left, Status
-and Problem. Goodbye is the daemon's last word and says why.
+bundles, Join, Leave, AskStatus and Disconnect in any order; the daemon sends bundles, View, Signal, Left,
+Status and Problem. Goodbye is the daemon's last word and says why.
 """
 
 from enum import IntEnum
@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadFrame
-from antiphon.types import Left, View
+from antiphon.types import Left, TransitionalSignal, View
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 HEAD = Layout("!IB")
 HEAD_BYTES = HEAD.size
@@ -41,6 +41,8 @@ class Connect(Struct, frozen=True, tag="connect"):
     """From 0 to 9; bundles of sessions with a higher priority are taken first when there is a queue."""
     views: bool = True
     """Whether this session wants views."""
+    accepts: bool = False
+    """Whether this session wants to be told which of its messages are safe from a crash of its daemon."""
 
 
 class Join(Struct, frozen=True, tag="join"):
@@ -88,10 +90,23 @@ class ViewFrame(Struct, frozen=True, tag="view"):
     view: View
 
 
+class SignalFrame(Struct, frozen=True, tag="signal"):
+    """A transitional signal, at its place among the bundles."""
+
+    signal: TransitionalSignal
+
+
 class LeftFrame(Struct, frozen=True, tag="left"):
     """The end of a membership, at its place among the bundles."""
 
     left: Left
+
+
+class Accepted(Struct, frozen=True, tag="accepted"):
+    """Everything that the session sent up to `sequence` is at every daemon that must have it; joins and
+    leaves count, too."""
+
+    sequence: int
 
 
 class Status(Struct, frozen=True, tag="status"):
@@ -115,7 +130,7 @@ class Goodbye(Struct, frozen=True, tag="goodbye"):
 
 
 FromClient = Connect | Join | Leave | Disconnect | AskStatus
-FromDaemon = Welcome | Refuse | ViewFrame | LeftFrame | Status | Problem | Goodbye
+FromDaemon = Welcome | Refuse | ViewFrame | SignalFrame | LeftFrame | Accepted | Status | Problem | Goodbye
 
 _encode = msgspec.msgpack.Encoder().encode
 _from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)

@@ -2,7 +2,7 @@
 
     offset size  field
      0     1    magic          0xA7
-     1     1    version        1
+     1     1    version        2
      2     1    kind           see PacketKind
      3     1    seal           0: plain. Otherwise a key number: the body is encrypted and the packet ends
                                in a tag of 16 bytes. Every size below leaves room for that tag.
@@ -10,19 +10,20 @@
      8     2    sender         daemon number
     10     2    receiver       daemon number
     12     4    incarnation    of the sender's process
-    16     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
-    24          body
+    16     8    view           the daemon view to whose links the packet belongs; 0: none (BEAT, PROPOSAL)
+    24     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
+    32          body
 
-HELLO body: incarnation of the receiver as the sender knows it (4), sender's clock (8), the last clock value
-that the receiver sent (8). ACK body: aru (8), highest number sent (8), how long ago the newest packet came,
-in microseconds (4). NACK body: aru (8), count (2), count x (first number (8), how many (4)).
+HELLO body: sender's clock (8), the last clock value that the receiver sent (8). ACK body: aru (8), highest
+number sent (8), how long ago the newest packet came, in microseconds (4). NACK body: aru (8), count (2),
+count x (first number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
-    FRAGMENT  offset (4), source site (2), zero (2), bundle bytes in all (4), bundle number (8),
+    FRAGMENT  offset (4), source daemon (2), zero (2), bundle bytes in all (4), bundle number (8),
               destinations (8), bytes
-    UPDATE    source site (2), flags (2), serial (4), number (8), lts (8), aru (8)
-    SKIP      source site (2), zero (2), first number (8), last number (8), lts (8), aru (8)
+    UPDATE    source daemon (2), flags (2), serial (4), number (8), lts (8), aru (8)
+    SKIP      source daemon (2), zero (2), first number (8), last number (8), lts (8), aru (8)
 
 A train is what the kernel sends or receives in one call: packets of equal size back to back, only the last
 may be shorter. A train whose packets carry consecutive numbers and one bundle's consecutive bytes is parsed
@@ -39,12 +40,12 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 
 MAGIC = 0xA7
-VERSION = 1
+VERSION = 2
 SEAL_TAG_BYTES = 16
 
-_PREFIX = Layout("!BBBBIHHI")
+_PREFIX = Layout("!BBBBIHHIQ")
 _NUMBER = Layout("!Q")
-_HEAD = Layout("!BBBBIHHIQ")
+_HEAD = Layout("!BBBBIHHIQQ")
 HEAD_BYTES = _HEAD.size
 _ITEM = Layout("!BBH")
 ITEM_BYTES = _ITEM.size
@@ -52,16 +53,16 @@ _FRAGMENT = Layout("!IHHIQQ")
 FRAGMENT_BYTES = _FRAGMENT.size
 _UPDATE = Layout("!HHIQQQ")
 _SKIP = Layout("!HHQQQQ")
-_HELLO = Layout("!IQQ")
+_HELLO = Layout("!QQ")
 _ACK = Layout("!QQI")
 _NACK = Layout("!QH")
 _RANGE = Layout("!QI")
 # A fragment packet's start, cut so that what differs between packets of a train stands alone.
-_TRAIN_PARTS = "!16sQ4sI24s"
+_TRAIN_PARTS = "!24sQ4sI24s"
 _TRAIN_PACK = Layout(_TRAIN_PARTS).pack
 FRAGMENT_PACKET_BYTES = HEAD_BYTES + ITEM_BYTES + FRAGMENT_BYTES
 _FRAGMENT_REST = Layout("!HHIQQ")
-assert HEAD_BYTES == 24 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 56
+assert HEAD_BYTES == 32 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 64
 
 UPDATE_HOLD = 1
 
@@ -74,6 +75,10 @@ class PacketKind(IntEnum):
     UNRELIABLE = 3
     ACK = 4
     NACK = 5
+    BEAT = 6
+    """A sign of life between any two daemons, linked or not: ALIVE and JOIN of the thesis."""
+    PROPOSAL = 7
+    """A daemon view that is to be formed: NEWMEMB of the thesis."""
 
 
 class ItemType(IntEnum):
@@ -86,6 +91,7 @@ class ItemType(IntEnum):
 
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
 _CARRYING = (int(PacketKind.DATA), int(PacketKind.UNRELIABLE))
+_LOOSE = (int(PacketKind.BEAT), int(PacketKind.PROPOSAL))
 _FRAGMENT_TYPE = int(ItemType.FRAGMENT)
 
 
@@ -97,6 +103,7 @@ class Head(Struct, frozen=True):
     sender: int
     receiver: int
     incarnation: int
+    view: int
     number: int
 
 
@@ -112,13 +119,13 @@ class Fragment(Struct, frozen=True):
 
 
 class Update(Struct, frozen=True):
-    """A site's word on where it stands: all its bundles up to `number` are out, its next one is later than
+    """A daemon's word on where it stands: all its bundles up to `number` are out, its next one is later than
     `lts`, it has everything up to `aru`; `hold` asks senders to wait for its clients."""
 
     source: int
     hold: bool
     serial: int
-    """Counts the site's updates: of two, the one with the greater serial is the newer."""
+    """Counts the daemon's updates: of two, the one with the greater serial is the newer."""
     number: int
     lts: int
     aru: int
@@ -147,10 +154,9 @@ class Data(Struct, frozen=True):
 
 
 class Hello(Struct, frozen=True):
-    """Which incarnations the two ends know of each other, and a clock value to measure the round trip."""
+    """A sign of life on a link, and a clock value to measure the round trip."""
 
     head: Head
-    known_incarnation: int
     clock_us: int
     echo_us: int
 
@@ -173,7 +179,14 @@ class Nack(Struct, frozen=True):
     """(first number, how many)"""
 
 
-Packet = Hello | Data | Ack | Nack
+class Loose(Struct, frozen=True):
+    """A packet that belongs to no link: a BEAT or a PROPOSAL."""
+
+    head: Head
+    body: bytes
+
+
+Packet = Hello | Data | Ack | Nack | Loose
 
 
 # Writing --------------------------------------------------------------------------------------------------
@@ -184,9 +197,11 @@ def capacity(packet_bytes: int) -> int:
     return packet_bytes - HEAD_BYTES - SEAL_TAG_BYTES
 
 
-def prefix(kind: PacketKind, *, digest: int, sender: int, receiver: int, incarnation: int) -> bytes:
+def prefix(
+    kind: PacketKind, *, digest: int, sender: int, receiver: int, incarnation: int, view: int = 0
+) -> bytes:
     """The part of the head that a link writes once and for all."""
-    return _PREFIX.pack(MAGIC, VERSION, kind, 0, digest, sender, receiver, incarnation)
+    return _PREFIX.pack(MAGIC, VERSION, kind, 0, digest, sender, receiver, incarnation, view)
 
 
 def head(prefix: bytes, number: int = 0) -> bytes:
@@ -251,9 +266,9 @@ SKIP_ITEM_BYTES = ITEM_BYTES + _SKIP.size
 FRAGMENT_ITEM_BYTES = ITEM_BYTES + FRAGMENT_BYTES
 
 
-def hello(prefix: bytes, known_incarnation: int, clock_us: int, echo_us: int) -> bytes:
+def hello(prefix: bytes, clock_us: int, echo_us: int) -> bytes:
     """A whole HELLO packet."""
-    return head(prefix) + _HELLO.pack(known_incarnation, clock_us, echo_us)
+    return head(prefix) + _HELLO.pack(clock_us, echo_us)
 
 
 def ack(prefix: bytes, aru: int, highest_sent: int, delay_us: int, question: bool = False) -> bytes:
@@ -310,14 +325,14 @@ def parse(data: memoryview) -> Packet:
     """The packet in one datagram; BadPacket with a reason otherwise."""
     if len(data) < HEAD_BYTES:
         raise BadPacket("packet: too short")
-    magic, version, kind, seal, digest, sender, receiver, incarnation, number = _HEAD.unpack_from(data)
+    magic, version, kind, seal, digest, sender, receiver, incarnation, view, number = _HEAD.unpack_from(data)
     if magic != MAGIC:
         raise BadPacket("packet: not ours")
     if version != VERSION:
         raise BadPacket("packet: unknown version")
     if seal != 0:
         raise BadPacket("packet: sealed")
-    packet_head = Head(kind, digest, sender, receiver, incarnation, number)
+    packet_head = Head(kind, digest, sender, receiver, incarnation, view, number)
     if kind in _CARRYING:
         return Data(packet_head, 1, _parse_items(data), len(data))
     body = data[HEAD_BYTES:]
@@ -327,6 +342,8 @@ def parse(data: memoryview) -> Packet:
         return Hello(packet_head, *_HELLO.unpack(body))
     if kind == PacketKind.NACK and len(body) >= _NACK.size:
         return _parse_nack(packet_head, body)
+    if kind in _LOOSE:
+        return Loose(packet_head, bytes(body))
     raise BadPacket("packet: unknown kind or wrong size")
 
 
@@ -377,7 +394,7 @@ def _parse_fragment(data: memoryview, at: int, length: int) -> Fragment:
     if size <= 0:
         raise BadPacket("fragment: empty")
     offset, source, _zero, total, number, destinations = _FRAGMENT.unpack_from(data, at)
-    if total > limits.FRAME_MAX_BYTES or offset + size > total:
+    if total > limits.BUNDLE_MAX_BYTES or offset + size > total:
         raise BadPacket("fragment: outside its bundle")
     if not 0 < number <= limits.COUNTER_MAX:
         raise BadPacket("fragment: impossible number")
@@ -403,19 +420,19 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
         or offsets != tuple(range(offsets[0], offsets[0] + step * count, step))
     ):
         return None
-    magic, version, kind, seal, digest, sender, receiver, incarnation = _PREFIX.unpack(prefixes[0])
+    magic, version, kind, seal, digest, sender, receiver, incarnation, view = _PREFIX.unpack(prefixes[0])
     source, _zero, total, number, destinations = _FRAGMENT_REST.unpack(rests[0])
     well_formed = (
         (magic, version, seal) == (MAGIC, VERSION, 0)
         and kind in (PacketKind.DATA, PacketKind.UNRELIABLE)
-        and total <= limits.FRAME_MAX_BYTES
+        and total <= limits.BUNDLE_MAX_BYTES
         and offsets[0] + step * count <= total
         and 0 < number <= limits.COUNTER_MAX
     )
     if not well_formed:
         return None
     body = b"".join([data[at : at + step] for at in range(FRAGMENT_PACKET_BYTES, len(data), segment_bytes)])
-    packet_head = Head(kind, digest, sender, receiver, incarnation, numbers[0])
+    packet_head = Head(kind, digest, sender, receiver, incarnation, view, numbers[0])
     fragment = Fragment(source, number, destinations, total, offsets[0], body)
     return Data(packet_head, count, [fragment], len(data))
 
@@ -431,7 +448,7 @@ def split(data: Data) -> list[Data]:
     return [
         Data(
             Head(
-                first.kind, first.digest, first.sender, first.receiver, first.incarnation,
+                first.kind, first.digest, first.sender, first.receiver, first.incarnation, first.view,
                 first.number + index,
             ),
             1,

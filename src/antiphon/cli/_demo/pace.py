@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-_BUSY_S = 9.0
+_BUSY_S = 18.0
 """What the story needs when nobody reads: connecting, travelling, measuring."""
-_READING_S = 48.0
+_READING_S = 64.0
 """The sum of all pauses at the speed at which people read."""
 _STORY_SHARE = 0.9
 """Of the whole time; the rest is left to the reader's own experiments."""

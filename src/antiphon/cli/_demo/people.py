@@ -7,8 +7,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 import antiphon
+from antiphon.client import Event
 from antiphon.errors import AntiphonError, Disconnected
-from antiphon.types import Left, Message, View
+from antiphon.types import Message, View, ViewId
 
 PATIENCE_S = 20.0
 """Far longer than any promise of the demo's little world; only a fault gets here."""
@@ -17,26 +18,26 @@ PATIENCE_S = 20.0
 class Seen(Struct, frozen=True):
     """An event and when it was delivered, by this process's clock."""
 
-    event: Message | View | Left
+    event: Event
     at_s: float
 
 
 class Person:
-    """A session at one city's daemon, listening all the time."""
+    """A session that listens all the time, and goes on at another daemon if its own is lost."""
 
     def __init__(self, name: str, session: "antiphon.Session") -> None:
         self.name = name
         self.session = session
         self.seen: list[Seen] = []
-        self.on_event: Callable[[Message | View | Left], None] | None = None
+        self.on_event: Callable[[Event], None] | None = None
         """Told of each event as it is delivered."""
         self._news = asyncio.Condition()
         self._listening = asyncio.create_task(self._listen(), name=f"demo-{name}")
 
     @classmethod
-    async def arrive(cls, name: str, address: str) -> "Person":
-        """Connect to the daemon at `address`."""
-        return cls(name, await antiphon.connect(address, name=name))
+    async def arrive(cls, name: str, addresses: list[str]) -> "Person":
+        """Connect to the first of the daemons."""
+        return cls(name, await antiphon.connect(addresses, name=name, reconnect=True))
 
     async def _listen(self) -> None:
         try:
@@ -80,6 +81,10 @@ class Person:
         """The latest view of the group."""
         views = (seen.event for seen in reversed(self.seen))
         return next((event for event in views if isinstance(event, View) and event.group == group), None)
+
+    def view_ids(self) -> set[ViewId]:
+        """Of all views seen."""
+        return {seen.event.id for seen in self.seen if isinstance(seen.event, View)}
 
     async def depart(self) -> None:
         """Disconnect."""

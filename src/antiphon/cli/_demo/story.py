@@ -3,31 +3,41 @@
 import asyncio
 import sys
 import time
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from shutil import which
 from statistics import median
 
+from antiphon.cli._demo.cluster import Cluster
 from antiphon.cli._demo.geography import City, farthest
 from antiphon.cli._demo.pace import Pace
 from antiphon.cli._demo.page import Page
 from antiphon.cli._demo.people import Person, first_name, speaker
-from antiphon.config import Config
+from antiphon.cli.words import counted, returned
+from antiphon.client import Event, Reconnected
 from antiphon.service import Service
-from antiphon.types import Cause, Left, Message, View
+from antiphon.types import Cause, Left, Message, TransitionalSignal, View
 
 GROUP = "tea"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 _WORDS = ("green", "black", "mint")
-_DEEDS = {Cause.JOIN: "joined", Cause.LEAVE: "left", Cause.DISCONNECT: "disconnected"}
+_SIGNAL = "signal"
+_DEEDS = {
+    Cause.JOIN: "joined",
+    Cause.LEAVE: "left",
+    Cause.DISCONNECT: "disconnected",
+    Cause.NETWORK: "out of reach",
+    Cause.MERGE: "in reach again",
+}
 
 
 class Story:
     """The demo from its first sentence to its last."""
 
-    def __init__(self, cities: tuple[City, ...], config: Config, page: Page, pace: Pace) -> None:
+    def __init__(self, cities: tuple[City, ...], cluster: Cluster, page: Page, pace: Pace) -> None:
         self._cities = cities
-        self._config = config
+        self._cluster = cluster
         self._page = page
         self._pace = pace
         self._people: list[Person] = []
@@ -35,7 +45,7 @@ class Story:
         """Whether all of it was told; what remains is the reader's turn."""
         one, other = farthest(cities)
         self._diameter_ms = one.delay_ms(other)
-        self._delta_ms = config.settings.delta_ms
+        self._delta_ms = cluster.config.settings.delta_ms
 
     async def tell(self) -> None:
         """The whole story; whatever happens, everybody goes home at the end."""
@@ -47,6 +57,8 @@ class Story:
                 self._measure,
                 self._open_doors,
                 self._part,
+                self._fall_apart,
+                self._crash,
                 self._stay,
             ):
                 await chapter()
@@ -59,8 +71,9 @@ class Story:
         page = self._page
         page.title("Antiphon: a wide-area cluster on this machine")
         page.chapter("Sites and daemons")
+        daemons = counted(len(self._cluster.config.sites[0].daemon), "daemon")
         page.say(
-            "Each site runs one daemon. A program connects to the daemon next to it, and the daemons carry "
+            f"Each site runs {daemons}. A program connects to a daemon next to it, and the daemons carry "
             "messages between the sites. Here all of them live in this process, talk over real UDP sockets, "
             "and hold every packet back for as long as it would travel:"
         )
@@ -73,6 +86,9 @@ class Story:
             f"The longest way is D = {self._diameter_ms:.0f} ms. A site with nothing to say tells the others "
             f"so at once, but at most every delta = {self._delta_ms:.0f} ms."
         )
+        await self._cluster.formed()
+        names = self._cluster.config.daemon_names
+        page.event(f"the daemons have found each other: a view of {len(names)}: {', '.join(names)}")
         await self._pace.read(8)
 
     async def _meet(self) -> None:
@@ -82,8 +98,8 @@ class Story:
             "A group is a name. Whoever joins it gets what is sent to it. Each change gives every member a "
             "new view: who is in the group now, and why it changed."
         )
-        for city, (_, daemon) in zip(self._cities, self._config.daemons(), strict=True):
-            person = await Person.arrive(city.person, daemon.clients[0])
+        for city in self._cities:
+            person = await Person.arrive(city.person, self._cluster.addresses(city))
             self._people.append(person)
             page.event(f"{person.name} connects in {city.name} as {person.session.name} and joins {GROUP!r}")
             await person.session.join(GROUP)
@@ -157,7 +173,7 @@ class Story:
         first, last = self._people[0], self._people[-1]
         marks = self._marks()
         page.event(f"a passer-by in {self._cities[0].name}, member of nothing, sends to {GROUP!r}")
-        guest = await Person.arrive("passer", self._config.daemons()[0][1].clients[0])
+        guest = await Person.arrive("passer", self._cluster.addresses(self._cities[0]))
         try:
             await guest.session.send(GROUP, b"any seat left?")
             await self._everyone_hears(marks, 1)
@@ -191,6 +207,68 @@ class Story:
         same = all(column == told[0] for column in told[: len(speakers)])
         page.check("the same view at the same place", same, dict(zip(self._names(), told, strict=True)))
         await self._pace.read(6)
+
+    async def _fall_apart(self) -> None:
+        page = self._page
+        page.chapter("A network falls apart, and is whole again")
+        distant, others = self._people[-1], self._people[:-1]
+        city = self._cities[-1].name
+        await distant.session.join(GROUP)
+        await self._everyone_sees_members(len(self._people))
+        page.say(
+            f"{distant.name} is back. Now the network between {city} and everybody else is cut. The daemons "
+            "notice the silence and agree, on each side, on who is left. A signal says: from here on nothing "
+            "is promised about those who are out of reach. The next view tells who is left. Both sides go on."
+        )
+        marks = self._marks()
+        self._cluster.cut_off(self._cities[-1])
+        page.event(f"no packet gets into {city} or out of it")
+        for person in self._people:
+            count = 1 if person is distant else len(others)
+            await person.until(partial(_sees_members, count=count), f"a view of {count}")
+        await asyncio.gather(
+            *(person.session.send(GROUP, b"where are you?") for person in (self._people[0], distant))
+        )
+        for person, mark in zip(self._people, marks, strict=True):
+            await person.until_messages(mark, 1)
+        self._cluster.join_up()
+        page.event("the network works again; the daemons keep asking for those who are lost, and find them")
+        await self._everyone_sees_members(len(self._people))
+        told = [self._retold(person, mark) for person, mark in zip(self._people, marks, strict=True)]
+        self._side_by_side(told)
+        same = all(_unsignalled(column) == _unsignalled(told[0]) for column in told[: len(others)])
+        page.check("each side saw one story", same, dict(zip(self._names(), told, strict=True)))
+        page.say("Nobody was told a lie, and nobody had to stop. What to do with two histories is up to you.")
+        await self._pace.read(8)
+
+    async def _crash(self) -> None:
+        page = self._page
+        page.chapter("A daemon dies")
+        unlucky = self._people[1]
+        others = [person for person in self._people if person is not unlucky]
+        daemon = unlucky.session.daemon
+        page.say(
+            f"{unlucky.name}'s daemon is ended without a word to the other daemons. They find out, give each "
+            "other what some have and others lack, and only then tell their members who is lost. "
+            f"{unlucky.name}'s library goes on at another daemon, under a new name, and joins again."
+        )
+        marks = self._marks()
+        begin_s = time.monotonic()
+        page.event(f"{daemon} ends")
+        await asyncio.to_thread(self._cluster.end, daemon)
+        for person in self._people:
+            returned_to = partial(_sees_members, count=len(self._people), lost=daemon)
+            await person.until(returned_to, f"{unlucky.name}'s return")
+        page.event(f"{time.monotonic() - begin_s:.1f} s later {unlucky.name} is a member again")
+        told = [self._retold(person, mark) for person, mark in zip(self._people, marks, strict=True)]
+        self._side_by_side(told)
+        stayed = [column for column, person in zip(told, self._people, strict=True) if person in others]
+        same = all(_unsignalled(column) == _unsignalled(stayed[0]) for column in stayed)
+        page.check("all who stayed saw the same", same, dict(zip(self._names(), told, strict=True)))
+        self._cluster.start(daemon)
+        await self._cluster.formed()
+        page.event(f"{daemon} is started again, and found")
+        await self._pace.read(8)
 
     async def _stay(self) -> None:
         """Keep the cluster for the reader's own experiments; tell what the first person sees of them."""
@@ -260,7 +338,7 @@ class Story:
         views = {seen.event.id: seen.event for seen in self._people[0].seen if isinstance(seen.event, View)}
         rows = []
         for identity, view in views.items():
-            had = (any(seen.event.id == identity for seen in person.seen) for person in self._people)
+            had = (identity in person.view_ids() for person in self._people)
             members = ", ".join(map(first_name, view.members))
             rows.append([_because(view), *(members if has else "" for has in had)])
         self._page.table(["because", *self._heads()], rows)
@@ -274,21 +352,49 @@ class Story:
         ]
 
 
+def _sees_members(person: Person, count: int, lost: str = "") -> bool:
+    """Whether the latest view has so many members, none of them at the `lost` daemon."""
+    view = person.view(GROUP)
+    return (
+        view is not None
+        and len(view.members) == count
+        and not any(name.endswith(f"#{lost}") for name in view.members)
+    )
+
+
+def _unsignalled(column: list[str]) -> list[str]:
+    """What was promised to be the same everywhere: one daemon may signal a little earlier than another."""
+    return [line for line in column if line != _SIGNAL]
+
+
+def _people_of(members: tuple[str, ...]) -> str:
+    """Their first names; with the daemon where two members have the same."""
+    names = [first_name(member) for member in members]
+    return ", ".join(
+        name if names.count(name) == 1 else member[1:].replace("#", "@")
+        for name, member in zip(names, members, strict=True)
+    )
+
+
 def _command() -> str:
     """What starts Antiphon in another terminal, where its environment may not be active."""
     beside_python = Path(sys.executable).with_name("antiphon")
     return "antiphon" if which("antiphon") or not beside_python.exists() else str(beside_python)
 
 
-def _line(event: Message | View | Left) -> str:
+def _line(event: Event) -> str:
     """An event in a few words."""
     match event:
         case Message():
             return f"{speaker(event)}: {event.payload.decode('utf-8', 'backslashreplace')}"
         case View():
-            return f"view: {', '.join(map(first_name, event.members))}"
+            return f"view: {_people_of(event.members)}"
+        case TransitionalSignal():
+            return _SIGNAL
         case Left():
             return f"(left {event.group})"
+        case Reconnected():
+            return f"reconnected to {event.daemon}"
 
 
 def _because(view: View) -> str:
@@ -296,6 +402,14 @@ def _because(view: View) -> str:
     return f"{', '.join(map(first_name, view.changed))} {_DEEDS[view.cause]}"
 
 
-def _news(event: Message | View | Left) -> str:
+def _news(event: Event) -> str:
     """An event as it is told when it happens."""
-    return f"{_line(event)} ({_because(event)})" if isinstance(event, View) else _line(event)
+    match event:
+        case View():
+            return f"{_line(event)} ({_because(event)})"
+        case TransitionalSignal():
+            return "signal: somebody is out of reach"
+        case Reconnected():
+            return f"reconnected: {returned(event)}"
+        case _:
+            return _line(event)

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TextIO
 
 import antiphon.blocking
+from antiphon.client import ask_status
 from antiphon.config import Config
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.runtime.local import local_config
+from antiphon.runtime.status import has_formed
 
 _START_TIMEOUT_S = 20.0
 _STOP_TIMEOUT_S = 5.0
@@ -20,7 +22,8 @@ _STOP_TIMEOUT_S = 5.0
 
 @contextmanager
 def daemons(sites: int) -> Iterator[list[str]]:
-    """Start one daemon process a site; yields the addresses for their clients. All are gone afterwards."""
+    """Start one daemon process a site and wait until they have found each other; yields the addresses for
+    their clients. All are gone afterwards."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
         config = local_config(sites, directory)
@@ -36,11 +39,18 @@ def daemons(sites: int) -> Iterator[list[str]]:
             started.append((process, log, daemon.clients[0]))
         for process, log, address in started:
             _wait_for(process, log, address)
-        yield [address for _, _, address in started]
+        addresses = [address for _, _, address in started]
+        _wait_formed(addresses, config.daemon_names)
+        yield addresses
 
 
 def _as_toml(config: Config) -> str:
-    text = '[cluster]\nname = "bench"\n'
+    settings = config.settings
+    text = f'[cluster]\nname = "bench"\nmembership = "{settings.membership}"\n'
+    for key in settings.__struct_fields__:
+        wait_ms = getattr(settings, key)
+        if key.endswith("_ms") and wait_ms is not None:
+            text += f"{key} = {wait_ms}\n"
     for site in config.sites:
         text += f'\n[[site]]\nname = "{site.name}"\n'
         for daemon in site.daemon:
@@ -64,6 +74,15 @@ def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str) -> No
             if time.monotonic() > deadline:
                 raise AntiphonError(f"a daemon did not start within {_START_TIMEOUT_S:.0f} s") from None
             time.sleep(0.02)
+
+
+def _wait_formed(addresses: list[str], names: tuple[str, ...]) -> None:
+    """Return when all daemons are in one view."""
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while not has_formed([ask_status(address) for address in addresses], names):
+        if time.monotonic() > deadline:
+            raise AntiphonError(f"the daemons did not meet within {_START_TIMEOUT_S:.0f} s")
+        time.sleep(0.02)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

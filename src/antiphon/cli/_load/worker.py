@@ -16,7 +16,7 @@ import antiphon
 from antiphon.cli._load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.service import Service
-from antiphon.types import Envelope, Left, Message, View
+from antiphon.types import Envelope, Message
 
 _BURST_MESSAGES = 64
 _TICK_S = 0.000_5
@@ -109,7 +109,7 @@ class _Tally:
         self._latencies: list[tuple[int, int]] = []
         """Latency and number of messages of each bundle."""
 
-    def take(self, events: "list[Message | View | Left]", now_us: int) -> None:
+    def take(self, events: "list[antiphon.Event]", now_us: int) -> None:
         """Count the messages of one reading, bundle by bundle."""
         for envelope, bundle in groupby(events, key=_envelope):
             if envelope is None:
@@ -131,7 +131,7 @@ class _Tally:
         return Received(self._messages, self._payload_bytes, seconds, p50_us, p99_us)
 
 
-def _envelope(event: Message | View | Left) -> Envelope | None:
+def _envelope(event: "antiphon.Event") -> Envelope | None:
     return event.envelope if type(event) is Message else None
 
 

@@ -4,12 +4,12 @@ Costs are per bundle: the receivers of a set of groups are worked out once and k
 membership changes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from antiphon.core.groups.events import GroupEvent
-from antiphon.core.groups.membership import Change, Member, Membership
+from antiphon.core.groups.events import GroupEvent, HostedGroup
+from antiphon.core.groups.membership import Change, Group, Mark, Member, Membership
 from antiphon.core.groups.sessions import Sessions
-from antiphon.types import Left, View
+from antiphon.types import Left, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
 from antiphon.wire.bundle import Flag, Header, parse_names
 
@@ -21,8 +21,8 @@ Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview]]
 class Delivery:
     """Turns delivered bundles into frames for the sessions of this daemon."""
 
-    def __init__(self, me: int, sessions: Sessions, output: Frames) -> None:
-        self.membership = Membership()
+    def __init__(self, me: int, site_of: Callable[[int], int], sessions: Sessions, output: Frames) -> None:
+        self.membership = Membership(site_of)
         self._me = me
         self._sessions = sessions
         self._output = output
@@ -65,11 +65,17 @@ class Delivery:
         session = self._sessions.get(number)
         return session is not None and not session.is_leaving
 
-    def event(self, source: int, header: Header, event: GroupEvent) -> None:
+    def event(
+        self,
+        source: int,
+        header: Header,
+        event: GroupEvent,
+        mark: Mark,
+    ) -> None:
         """A join, leave or disconnect takes effect."""
         member = (source, header.session)
         name = parse_names(header.names)[0]
-        changes = self.membership.apply(member, name, event, header.lts)
+        changes = self.membership.apply(member, name, event, mark)
         if source == self._me:
             self.changed()
             session = self._sessions.get(header.session)
@@ -80,7 +86,28 @@ class Delivery:
         for change in changes:
             self._tell(change, member)
 
-    def _tell(self, change: Change, cause: Member) -> None:
+    def signal(self, group: Group) -> None:
+        """Some members of a group are lost: give its transitional signal, once in each of its views."""
+        if group.is_signalled:
+            return
+        group.is_signalled = True
+        numbers = [
+            number for daemon, number in group.members if daemon == self._me and self._wants_views(number)
+        ]
+        self._write(numbers, frames.SignalFrame(TransitionalSignal(group.name, group.view)))
+
+    def lose(self, together: frozenset[int], view_id: ViewId) -> None:
+        """Only the members at these daemons remain."""
+        for change in self.membership.lose(together, view_id):
+            self._tell(change)
+
+    def merge(self, gathered: dict[int, tuple[HostedGroup, ...]], view_id: ViewId) -> None:
+        """All members of all groups are known again."""
+        self.changed()
+        for change in self.membership.merge(gathered, view_id, self._me):
+            self._tell(change)
+
+    def _tell(self, change: Change, cause: Member | None = None) -> None:
         """Views go to every local member that wants them, and to whoever joined or left in any case, because
         it waits for that; a newcomer has no previous view."""
         view = change.view
@@ -90,7 +117,7 @@ class Delivery:
             if daemon == self._me and (daemon, number) != cause and self._wants_views(number)
         ]
         self._write(others, frames.ViewFrame(view))
-        if cause[0] != self._me:
+        if cause is None or cause[0] != self._me:
             return
         if cause in change.members:
             first = View(view.group, view.id, view.members, (), view.cause, view.changed)

@@ -24,6 +24,16 @@ class GroupEvent(Struct, frozen=True):
     """Empty for a disconnect, which ends every membership of the session."""
 
 
+class HostedGroup(Struct, frozen=True, array_like=True):
+    """The members of one group at one daemon, as it tells the others (part of a GROUPS message)."""
+
+    name: str
+    view: tuple[int, int, int, int]
+    """Identifier of the view that these members are in."""
+    members: tuple[tuple[int, int, str], ...]
+    """(place in that view, session number, private name)"""
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(GroupEvent).decode
 
@@ -45,9 +55,31 @@ def parse_event(data: bytes | bytearray | memoryview, header: bundle.Header) -> 
         raise BadFrame(f"group event: {error}") from None
 
 
-def late_bundle(original: bundle.Header, data: bytes | bytearray | memoryview) -> bytearray:
-    """An unstamped bundle that carries another one to a site that was left out of it."""
+def late_bundle(original: bundle.Header, data: bytes | bytearray | memoryview, receiver: int) -> bytearray:
+    """An unstamped bundle that carries another one to a daemon whose site was left out of it. The other
+    daemons of that site get it, too, but must not take it: they may have delivered what comes after it."""
     groups = len(bundle.parse_names(original.names)) - 1
     return bytearray(
-        b"".join(bundle.encode(original.names, groups, Service.RELIABLE, [bytes(data)], flags=Flag.LATE))
+        b"".join(
+            bundle.encode(
+                original.names, groups, Service.RELIABLE, [bytes(data)], flags=Flag.LATE, tag=receiver
+            )
+        )
     )
+
+
+_decode_groups = msgspec.msgpack.Decoder(tuple[HostedGroup, ...]).decode
+
+
+def groups_bundle(groups: tuple[HostedGroup, ...]) -> bytearray:
+    """An unstamped GROUPS bundle: a daemon's members of all groups (thesis 6.4.2)."""
+    names = bundle.names_area("#", ())
+    return bytearray(b"".join(bundle.encode(names, 0, Service.AGREED, [_encode(groups)], flags=Flag.GROUPS)))
+
+
+def parse_groups(data: bytes | bytearray | memoryview, header: bundle.Header) -> tuple[HostedGroup, ...]:
+    """What a bundle with the GROUPS flag says."""
+    try:
+        return _decode_groups(bundle.payloads(bytes(data), header)[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadFrame(f"groups: {error}") from None

@@ -41,7 +41,9 @@ class Requests:
             return frames.Refuse(
                 "name-taken", f"a session called {name!r} is connected to daemon {self._daemon!r}"
             )
-        session = self._sessions.add(name, priority=request.priority, views=request.views)
+        session = self._sessions.add(
+            name, priority=request.priority, views=request.views, accepts=request.accepts
+        )
         return frames.Welcome(
             version=frames.PROTOCOL_VERSION,
             session=session.number,

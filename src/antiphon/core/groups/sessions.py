@@ -25,17 +25,21 @@ class Pending(Struct):
 class Session:
     """One client of this daemon."""
 
-    def __init__(self, number: int, name: str, daemon: str, *, priority: int, views: bool) -> None:
+    def __init__(
+        self, number: int, name: str, daemon: str, *, priority: int, views: bool, accepts: bool
+    ) -> None:
         self.number = number
         self.name = name
         self.private_name = private_name(name, daemon)
         self.sender_area = bundle.names_area(self.private_name, ())
         self.priority = priority
         self.views = views
+        self.accepts = accepts
+        """Whether it is told which of its messages are at every daemon that must have them."""
         self.sequence = 1
         """Of its next message."""
         self.last_number = 0
-        """Of its last bundle among the site's."""
+        """Of its last bundle among the daemon's in this daemon view."""
         self.input: deque[Pending] = deque()
         self.input_bytes = 0
         self.groups: dict[str, int] = {}
@@ -88,9 +92,9 @@ class Sessions:
             number += 1
         return f"s{number}"
 
-    def add(self, name: str, *, priority: int, views: bool) -> Session:
+    def add(self, name: str, *, priority: int, views: bool, accepts: bool = False) -> Session:
         self._newest += 1
-        session = Session(self._newest, name, self._daemon, priority=priority, views=views)
+        session = Session(self._newest, name, self._daemon, priority=priority, views=views, accepts=accepts)
         self._sessions[session.number] = session
         self._names.add(name)
         return session

@@ -4,11 +4,11 @@ Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2).
 Deviations:
 - nacks carry ranges; the nack delay follows the reordering seen; nacks carry the aru, too
 - an ack may ask for an answer (`number` 1), so that a lost ack costs one exchange, not a retransmission
-- a handshake (HELLO) tells each side the other's incarnation before data flows, measures the round trip, and
-  repeats slowly as a sign of life
+- a handshake (HELLO) shows each side that the other has built its end before data flows, measures the round
+  trip, and repeats as a sign of life; a link belongs to one daemon view and dies with it
 - figure 4.2 line 18 compares H_ARU with Next_Packet, which are never equal; what is meant is "nothing is
   missing", and that is what `Reception` asks
-- a failed link is reported and tries on with fresh counts: whoever owns the link decides what failure means
+- a failed link is reported and tries on with fresh counts: the membership decides what failure means
 Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the simulator.
 """
 
@@ -24,7 +24,6 @@ from antiphon.wire import packet
 from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, Packet, PacketKind, Skip, Update
 
 HELLO_FIRST_US = 20_000
-HELLO_LONGEST_US = 1_000_000
 ACK_PACKETS = 128
 """An ack goes out after so many packets at the latest (the paper's max_pkt_btw_ack)."""
 NACK_RETRY_MIN_US = 2_000
@@ -42,8 +41,6 @@ class LinkState(Enum):
     OPEN = "open"
     FAILED = "failed"
     """Declared failed; it is still tried, and an answer opens it again."""
-    REFUSED = "refused"
-    """The other daemon came back as a new process: this link cannot go on."""
 
 
 class HopLink:
@@ -55,7 +52,10 @@ class HopLink:
         me: int,
         peer: int,
         digest: int,
+        view: int,
         incarnation: int,
+        peer_incarnation: int,
+        hello_us: int,
         packet_bytes: int,
         window_bytes: int,
         rate_bytes_per_s: int,
@@ -81,11 +81,13 @@ class HopLink:
             0,
         )
         self._datagrams = datagrams
-        self._incarnation = incarnation
-        self._peer_incarnation = 0
+        self._peer_incarnation = peer_incarnation
+        self._hello_interval_us = hello_us
         self._packet_bytes = packet_bytes
         self._prefixes = {
-            kind: packet.prefix(kind, digest=digest, sender=me, receiver=peer, incarnation=incarnation)
+            kind: packet.prefix(
+                kind, digest=digest, sender=me, receiver=peer, incarnation=incarnation, view=view
+            )
             for kind in PacketKind
         }
         window_packets = max(8, window_bytes // packet_bytes)
@@ -225,13 +227,14 @@ class HopLink:
 
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
         """A packet of the peer came in. What is new of it, to be handed upwards (Hop_Recv)."""
+        if incoming.head.incarnation != self._peer_incarnation:
+            return []  # the membership will find out
         self.heard_us = now_us
         if isinstance(incoming, Hello):
             self._receive_hello(incoming, now_us)
             return []
-        if incoming.head.incarnation != self._peer_incarnation:
-            self._say_hello(now_us, 0)  # a stranger, or one who takes us for a stranger
-            return []
+        if self.state is LinkState.CLOSED:
+            self._open_up("spoke")
         if isinstance(incoming, Data):
             self._newest_us = now_us
             if incoming.head.kind == PacketKind.UNRELIABLE:
@@ -240,7 +243,7 @@ class HopLink:
         self._progress()
         if isinstance(incoming, Ack):
             self._receive_ack(incoming, now_us)
-        else:
+        elif isinstance(incoming, Nack):
             self._receive_nack(incoming, now_us)
         return []
 
@@ -397,30 +400,27 @@ class HopLink:
 
     def _say_hello(self, now_us: int, echo_us: int) -> None:
         prefix = self._prefixes[PacketKind.HELLO]
-        self._emit_control(packet.hello(prefix, self._peer_incarnation, now_us, echo_us))
+        self._emit_control(packet.hello(prefix, now_us, echo_us))
         if echo_us == 0:
-            if self.state in (LinkState.OPEN, LinkState.REFUSED):
-                self._hello_wait_us = HELLO_LONGEST_US
             self._hello_us = now_us + self._hello_wait_us
-            self._hello_wait_us = min(HELLO_LONGEST_US, self._hello_wait_us * 3 // 2)
+            if self.state is LinkState.CLOSED:
+                self._hello_wait_us = min(self._hello_interval_us, self._hello_wait_us * 3 // 2)
+            elif now_us - self.heard_us < 2 * self._hello_interval_us:
+                self._hello_wait_us = self._hello_interval_us
+            else:  # too silent: a lost hello must not look like a lost peer
+                self._hello_wait_us = self._hello_interval_us // 4
 
     def _receive_hello(self, hello: Hello, now_us: int) -> None:
-        newcomer = hello.head.incarnation
-        if self._peer_incarnation != newcomer:
-            if self._peer_incarnation and (self.reception.highest or self._highest_sent):
-                self.state = LinkState.REFUSED
-                self.reason = "the daemon was restarted; restart the whole cluster"
-                return
-            self._peer_incarnation = newcomer
-        known = hello.known_incarnation == self._incarnation
-        if hello.echo_us and known and hello.echo_us <= now_us:
+        if hello.echo_us and hello.echo_us <= now_us:
             self.regulator.measured(now_us - hello.echo_us)
-        opened = known and self.state is LinkState.CLOSED
+        opened = self.state is LinkState.CLOSED
         if opened:
-            self.state = LinkState.OPEN
-            self.reason = "answered"
-        if known:
-            self._progress()
-        if not hello.echo_us or not known or opened:
+            self._open_up("answered")
+        self._progress()
+        if not hello.echo_us or opened:
             self._say_hello(now_us, hello.clock_us)
         self.pump(now_us)
+
+    def _open_up(self, reason: str) -> None:
+        self.state = LinkState.OPEN
+        self.reason = reason

@@ -16,7 +16,7 @@ class Entry(Struct, eq=False):
     waits_for_others: bool = False
     """Delivered here only once every other site has it: a site's first join to a group."""
     resent: int = 0
-    """Mask of the sites to which it was sent again because they joined its group while it was under way."""
+    """Mask of the daemons to which it was sent again because they joined its group while it was under way."""
 
     def __lt__(self, other: "Entry") -> bool:
         """Decides between bundles of equal lts, which only a broken or hostile peer can make."""

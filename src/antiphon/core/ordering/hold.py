@@ -4,6 +4,8 @@ A daemon whose client does not keep up asks all senders to hold; every update ca
 hold the senders for a limited time, after that only its own queue grows.
 """
 
+from collections import Counter
+
 from antiphon import limits
 from antiphon.wire.packet import Update
 
@@ -11,12 +13,12 @@ from antiphon.wire.packet import Update
 class Hold:
     """Who must be waited for before new messages are ordered."""
 
-    def __init__(self, sites: int, me: int) -> None:
-        self.sites: set[int] = set()
-        """Other sites that asked to hold."""
+    def __init__(self, me: int) -> None:
+        self.daemons: set[int] = set()
+        """Other daemons that asked to hold."""
         self._me = me
         self._slow: dict[int, int] = {}  # our session with too much output -> until when it is waited for
-        self._serials = [0] * sites  # of each site's newest update
+        self._serials: Counter[int] = Counter()  # of each daemon's newest update
 
     @property
     def is_wanted_here(self) -> bool:
@@ -29,7 +31,7 @@ class Hold:
         return set(self._slow)
 
     def __bool__(self) -> bool:
-        return bool(self._slow or self.sites)
+        return bool(self._slow or self.daemons)
 
     def behind(self, session: int, now_us: int) -> None:
         """Too much output waits for a session of ours."""
@@ -38,6 +40,10 @@ class Hold:
     def caught_up(self, session: int) -> None:
         """It has read enough, or is gone."""
         self._slow.pop(session, None)
+
+    def take_over(self, before: "Hold") -> None:
+        """Our own slow sessions are as slow in the next view."""
+        self._slow = before._slow
 
     def due_us(self) -> int | None:
         """When patience with a session ends."""
@@ -48,14 +54,14 @@ class Hold:
             del self._slow[session]
 
     def heard(self, update: Update) -> None:
-        """Another site's update: the newest word counts, whatever order they come in."""
+        """Another daemon's update: the newest word counts, whatever order they come in."""
         if update.serial <= self._serials[update.source]:
             return
         self._serials[update.source] = update.serial
         if update.hold:
-            self.sites.add(update.source)
+            self.daemons.add(update.source)
         else:
-            self.sites.discard(update.source)
+            self.daemons.discard(update.source)
 
     def next_serial(self) -> int:
         """For an update of ours."""

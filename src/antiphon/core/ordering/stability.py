@@ -1,39 +1,53 @@
 """The two lines that decide delivery and discard.
 
-Follows: thesis 5.1. C[i] is the lts up to which everything from site i has come; HA[i] is the aru that site i
-last announced. The agreed line is the smallest C, the stable line the smallest HA.
-Deviation: the site stands in the last bits of an lts. Lamport's rule holds, no two bundles share an lts, and
-one number is the whole place in the order, where the thesis breaks ties by site.
+Follows: thesis 5.1. C[i] is the lts up to which everything from source i has come; HA[i] is the aru that it
+last announced. The agreed line is the smallest C, the stable line the smallest HA. Sources are the daemons of
+the view.
+Deviation: the daemon stands in the last bits of an lts. Lamport's rule holds, no two bundles share an lts,
+and one number is the whole place in the order, where the thesis breaks ties by site.
 """
 
-from antiphon import limits
+from collections.abc import Iterable
 
-_SITE_BITS = (limits.SITES_MAX - 1).bit_length()
+_DAEMON_BITS = 10
+_NOBODY = 1 << 63
+"""Where a daemon that is not in the view stands: it holds nothing back."""
+
+
+def stamp_after(lts: int, daemon: int) -> int:
+    """The first stamp of a daemon that is greater than `lts`.
+
+    >>> [divmod(stamp, 1024) for stamp in (stamp_after(0, 3), stamp_after(stamp_after(0, 3), 7))]
+    [(1, 3), (2, 7)]
+    """
+    return ((lts >> _DAEMON_BITS) + 1 << _DAEMON_BITS) | daemon
 
 
 class Lines:
-    """What each site is known to have sent and received, as lts values."""
+    """What each daemon of a view is known to have sent and received, as lts values."""
 
-    def __init__(self, sites: int, me: int) -> None:
-        self.clock = 0
-        """Lamport's: this site's next bundle is born with a greater lts."""
-        self.agreed = 0
+    def __init__(self, daemons: int, me: int, members: Iterable[int], start: int, clock: int) -> None:
+        self.clock = clock
+        """Lamport's: this daemon's next bundle is born with a greater lts."""
+        self.agreed = start
         """Every bundle with an lts up to this has come or has no receiver here."""
-        self.stable = 0
+        self.stable = start
         """Every bundle with an lts up to this is known to have come everywhere it had to."""
-        self.stable_elsewhere = 0
-        """The same, our own site not counted."""
-        self.aru = 0
-        """What this site announces: the agreed line, unless something holds it back."""
+        self.stable_elsewhere = start
+        """The same, this daemon not counted."""
+        self.aru = start
+        """What this daemon announces: the agreed line, unless something holds it back."""
         self.held_below: int | None = None
-        """While set, this site does not vouch for anything from this lts on."""
+        """While set, this daemon does not vouch for anything from this lts on."""
         self._me = me
-        self._received = [0] * sites
-        self._arus = [0] * sites
+        self._received = [_NOBODY] * daemons
+        self._arus = [_NOBODY] * daemons
+        for member in members:
+            self._received[member] = self._arus[member] = start
 
     def tick(self) -> int:
-        """The lts of a new bundle of this site."""
-        self.clock = ((self.clock >> _SITE_BITS) + 1 << _SITE_BITS) | self._me
+        """The lts of a new bundle of this daemon."""
+        self.clock = stamp_after(self.clock, self._me)
         return self.clock
 
     def saw(self, lts: int) -> None:
@@ -41,12 +55,16 @@ class Lines:
         if lts > self.clock:
             self.clock = lts
 
-    def claim(self, site: int, lts: int, aru: int) -> None:
-        """Everything from `site` up to `lts` has come here; `site` has everything up to `aru`."""
-        if lts > self._received[site]:
-            self._received[site] = lts
-        if aru > self._arus[site]:
-            self._arus[site] = aru
+    def claim(self, daemon: int, lts: int, aru: int) -> None:
+        """Everything from `daemon` up to `lts` has come here; it has everything up to `aru`."""
+        if lts > self._received[daemon]:
+            self._received[daemon] = lts
+        if aru > self._arus[daemon]:
+            self._arus[daemon] = aru
+
+    def complete(self, daemon: int) -> int:
+        """The lts up to which everything from `daemon` has come."""
+        return self._received[daemon]
 
     def advance(self) -> None:
         """Draw both lines again."""
@@ -57,9 +75,10 @@ class Lines:
             aru = self.held_below - 1
         self.aru = self._arus[self._me] = max(aru, self.aru)
         self.stable = min(self._arus)
-        others = [aru for site, aru in enumerate(self._arus) if site != self._me]
-        self.stable_elsewhere = min(others, default=self.agreed)
+        self._arus[self._me] = _NOBODY
+        self.stable_elsewhere = min(self._arus)
+        self._arus[self._me] = self.aru
 
     def slowest(self) -> tuple[int, int]:
-        """The sites that hold back the agreed and the stable line."""
+        """The daemons that hold back the agreed and the stable line."""
         return self._received.index(min(self._received)), self._arus.index(min(self._arus))

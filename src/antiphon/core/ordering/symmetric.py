@@ -18,6 +18,7 @@ from antiphon import limits
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.stability import Lines
+from antiphon.core.ordering.state import SourceState, to_ranges
 from antiphon.service import Service
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.packet import Skip, Update
@@ -26,7 +27,7 @@ _CLAIMS_MAX = 64
 
 
 class _Source:
-    """What has come from one site."""
+    """What has come from one daemon."""
 
     __slots__ = ("ahead", "blocked", "claims", "contiguous", "held_bytes")
 
@@ -45,10 +46,16 @@ class _Source:
 class SymmetricOrder:
     """The ordering of one daemon: bundles, skips and updates in; deliverable bundles out, through `ready`."""
 
-    def __init__(self, sites: int, me: int) -> None:
+    def __init__(
+        self, daemons: int, me: int, members: tuple[int, ...] | None = None, start: int = 0, clock: int = 0
+    ) -> None:
+        """The order of the view with `members` (of `daemons` in all), which began at the lts `start`."""
+        members = tuple(range(daemons)) if members is None else members
         self.me = me
-        self.lines = Lines(sites, me)
-        self.highest_lts = 0
+        self.lines = Lines(daemons, me, members, start, max(start, clock))
+        self.delivered_line = start
+        """The lts of the last bundle that was delivered in the agreed order."""
+        self.highest_lts = start
         """The greatest lts of any bundle known to exist."""
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
@@ -57,12 +64,16 @@ class SymmetricOrder:
         """Of any bundle so far: limits may be overshot by one."""
         self.observer: Callable[[Header], None] | None = None
         """Told of each bundle when it comes in."""
-        self._sources = [_Source() for _ in range(sites)]
+        self._sources = {member: _Source() for member in members}
         self._chains: dict[tuple[int, int], Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
         self._order: list[tuple[int, Entry]] = []
         self._held: list[tuple[int, Entry]] = []
         self._waiting_for_others: deque[int] = deque()  # lts values
+        self.own_stable: dict[int, int] = {}
+        """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
+        owner takes them."""
+        self._recovered: set[tuple[int, int]] = set()  # what is held, once the view has stopped
         self.moved = False
         """Whether anything came in since `settle`."""
 
@@ -70,7 +81,7 @@ class SymmetricOrder:
 
     @property
     def number(self) -> int:
-        """The number of this site's newest bundle."""
+        """The number of this daemon's newest bundle."""
         return self._sources[self.me].contiguous
 
     @property
@@ -78,11 +89,11 @@ class SymmetricOrder:
         return self._sources[self.me].held_bytes
 
     def held_of(self, source: int) -> list[Entry]:
-        """The unstable bundles of one site, in their order."""
+        """The unstable bundles of one daemon, in their order."""
         return [entry for _, entry in sorted(self._held) if entry.source == source]
 
     def late_bytes(self, source: int | None = None) -> int:
-        """Bytes held of bundles that carry another one to a joining site, of one site or of all."""
+        """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
         return sum(
             len(entry.bundle)
             for _, entry in self._held
@@ -96,7 +107,7 @@ class SymmetricOrder:
     @property
     def ahead_count(self) -> int:
         """Bundles and ranges that wait for an earlier number of their source."""
-        return sum(len(source.ahead) for source in self._sources)
+        return sum(len(source.ahead) for source in self._sources.values())
 
     # Receiving --------------------------------------------------------------------------------------------
 
@@ -147,7 +158,7 @@ class SymmetricOrder:
             self._retry(skip.source, source)
 
     def update(self, update: Update) -> None:
-        """Another site's word on where it stands."""
+        """Another daemon's word on where it stands."""
         self._saw(update.lts, of_a_bundle=False)
         source = self._sources[update.source]
         if update.number <= source.contiguous:
@@ -253,6 +264,7 @@ class SymmetricOrder:
                     break
                 self._vouch_again()
             heapq.heappop(order)
+            self.delivered_line = lts
             self._deliver(entry)
         held = self._held
         while held and held[0][0] <= lines.stable and held[0][1].delivered:
@@ -260,6 +272,8 @@ class SymmetricOrder:
             size = len(entry.bundle)
             self.held_bytes -= size
             self._sources[entry.source].held_bytes -= size
+            if entry.source == self.me and entry.header.session:
+                self.own_stable[entry.header.session] = entry.header.sequence + entry.header.message_count - 1
 
     def wait_for_others(self, entry: Entry) -> None:
         """Deliver a bundle of ours only once every other site has it, and vouch for nothing from it on
@@ -287,6 +301,50 @@ class SymmetricOrder:
         entry.delivered = True
         self.ready.append(entry)
         self._chain(entry).delivered(entry, self._sources[entry.source].contiguous)
+
+    # The end of the view -----------------------------------------------------------------------------------
+
+    def tell(self, source: int) -> SourceState:
+        """What is known here of one daemon's bundles."""
+        known = self._sources[source]
+        ahead = sorted((first, last) for first, (last, _, _) in known.ahead.items())
+        highest = max([known.contiguous, *(last for _, last in ahead), *(claim[0] for claim in known.claims)])
+        held = sorted(entry.header.number for _, entry in self._held if entry.source == source)
+        lts = self.lines.clock if source == self.me else self.lines.complete(source)
+        return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(held))
+
+    def has(self, source: int, number: int) -> bool:
+        """Whether a bundle has come, or is known to be for other sites."""
+        known = self._sources[source]
+        return number <= known.contiguous or any(
+            first <= number <= last for first, (last, _, _) in known.ahead.items()
+        )
+
+    def recover(self, entry: Entry) -> bool:
+        """A bundle that was missing here came from another daemon, after the view has stopped; False for one
+        that is here already. It keeps to the agreed order whatever its service."""
+        key = (entry.source, entry.header.number)
+        if key in self._held_keys():
+            return False
+        if self.has(*key):  # it was for other sites, and now it is for this one, too
+            self._recovered.add(key)
+            self.receive_late(entry)
+            return True
+        self._recovered.add(key)
+        return self.receive(entry, in_order=True)
+
+    def _held_keys(self) -> set[tuple[int, int]]:
+        if not self._recovered:
+            self._recovered = {(entry.source, entry.header.number) for _, entry in self._held}
+        return self._recovered
+
+    def undelivered(self) -> list[Entry]:
+        """Everything that was not delivered, in the agreed order."""
+        return [entry for _, entry in sorted(self._held) if not entry.delivered]
+
+    def held(self) -> list[Entry]:
+        """Everything that is not known to be everywhere, in the agreed order."""
+        return [entry for _, entry in sorted(self._held)]
 
 
 class Unreliable:

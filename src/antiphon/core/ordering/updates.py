@@ -8,12 +8,13 @@ busy site sends none. When everybody has said everything, nobody speaks.
 class Announcer:
     """Decides when this site's lts and aru must be told to the others."""
 
-    def __init__(self, delta_us: int, now_us: int) -> None:
+    def __init__(self, delta_us: int, now_us: int, start: int = 0) -> None:
+        """`start` is the lts with which the view began: there is nothing to say about it."""
         self._delta_us = delta_us
         self._last_us = now_us - delta_us
         self._last_update_us = now_us - delta_us
-        self._lts = 0
-        self._aru = 0
+        self._lts = start
+        self._aru = start
         self._hold = False
 
     def announced(self, now_us: int, lts: int, aru: int, hold: bool | None = None) -> None:

@@ -25,7 +25,9 @@ class _Skipped:
 class Forwarder:
     """Sends what starts at this site, and passes on what comes through."""
 
-    def __init__(self, branches: list[tuple[Branch, ...]], links: dict[int, HopLink], delta_us: int) -> None:
+    def __init__(
+        self, branches: dict[int, tuple[Branch, ...]], links: dict[int, HopLink], delta_us: int
+    ) -> None:
         self._branches = branches
         self._links = links
         self._delta_us = delta_us

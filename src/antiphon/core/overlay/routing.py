@@ -1,63 +1,124 @@
-"""A shortest-path tree per source site, computed alike everywhere.
+"""A shortest-path tree for every member of a view, computed alike everywhere.
 
 Follows: Spread paper 3.2, thesis 3.3 (the paper names Dijkstra, the thesis Floyd-Warshall; any shortest-path
-algorithm will do as long as all daemons break ties alike: here the smaller site number wins).
+algorithm will do as long as all daemons break ties alike: here the smaller daemon number wins).
+Deviations: the nodes of a tree are daemons, not sites, because a broken path may leave one daemon of a site
+connected through another site only. Destinations are still named by their sites.
 """
 
 import heapq
+from collections.abc import Sequence
+from functools import lru_cache, reduce
+from operator import or_
 
 from msgspec import Struct
 
 from antiphon.config import Config
 
+Graph = dict[int, dict[int, float]]
+"""Each member's neighbours and the cost of reaching them."""
+
+_VIEWS_REMEMBERED = 4
+"""All nodes of one process, as in the simulator, ask about the same view at the same time."""
+
 
 class Branch(Struct, frozen=True):
-    """One way out of a site for the bundles of one source."""
+    """One way out of a daemon for the bundles of one source."""
 
     neighbour: int
-    """Site number at the other end of the link."""
+    """Number of the daemon at the other end of the link."""
     below: int
-    """Mask of the sites that are reached through it."""
+    """Mask of the sites of those daemons that are reached through it."""
 
 
-def adjacency(config: Config) -> dict[int, dict[int, float]]:
-    """Each site's neighbours and the cost of reaching them."""
-    graph: dict[int, dict[int, float]] = {number: {} for number in range(len(config.sites))}
-    for link in config.links:
-        one, other = (config.site_number(name) for name in link.sites)
-        graph[one][other] = graph[other][one] = link.cost
-    return graph
+class _Tree(Struct, frozen=True):
+    """The shortest paths from one member."""
+
+    children: dict[int, list[int]]
+    """Of those members that pass something on, ascending."""
+    below: dict[int, int]
+    """For every member, the mask of the sites reached through it, its own among them."""
 
 
-def tree(graph: dict[int, dict[int, float]], source: int) -> dict[int, int]:
-    """The parent of every site but `source` on its shortest path from `source`."""
+class _Routes(Struct, frozen=True):
+    """The trees of a view.
+
+    A member with a single link sends all it has to its neighbour, which spreads it as if it were its own: so
+    the two share one tree, and most members of large sites need none.
+    """
+
+    masks: dict[int, int]
+    """By member, the bit of its site."""
+    roots: dict[int, int]
+    """By source, the member whose tree it uses: itself, or its only neighbour."""
+    trees: dict[int, _Tree]
+    """By root."""
+
+    def leaving(self, source: int, me: int) -> tuple[Branch, ...]:
+        """The branches that leave `me` in the tree of `source`."""
+        root = self.roots[source]
+        tree = self.trees[root]
+        if me == source != root:
+            others = self._ways(tree, root, source)
+            return (Branch(root, reduce(or_, (way.below for way in others), self.masks[root])),)
+        return self._ways(tree, me, source)
+
+    def _ways(self, tree: _Tree, member: int, source: int) -> tuple[Branch, ...]:
+        return tuple(
+            Branch(child, tree.below[child]) for child in tree.children.get(member, ()) if child != source
+        )
+
+
+def branches(
+    config: Config, members: Sequence[int], links: Sequence[tuple[int, int]], me: int
+) -> dict[int, tuple[Branch, ...]]:
+    """For every source among `members`, the branches that leave `me` in that source's tree.
+
+    `links` are those of the view: together they connect all members.
+    """
+    sites = tuple((member, config.site_of(member)) for member in members)
+    edges = tuple((one, other, config.link_between(one, other).cost) for one, other in links)
+    routes = _routes(sites, edges)
+    return {source: routes.leaving(source, me) for source in members}
+
+
+@lru_cache(_VIEWS_REMEMBERED)
+def _routes(sites: tuple[tuple[int, int], ...], edges: tuple[tuple[int, int, float], ...]) -> _Routes:
+    """From each member's site and each link's cost, which are all that decides them."""
+    graph: Graph = {member: {} for member, _ in sites}
+    for one, other, cost in edges:
+        graph[one][other] = graph[other][one] = cost
+    masks = {member: 1 << site for member, site in sites}
+    roots = {member: next(iter(others)) if len(others) == 1 else member for member, others in graph.items()}
+    trees = {root: _tree(paths(graph, root), masks) for root in set(roots.values())}
+    return _Routes(masks, roots, trees)
+
+
+def paths(graph: Graph, source: int) -> dict[int, int]:
+    """The parent of every member but `source` on its shortest path from there, the nearest member first."""
     parents: dict[int, int] = {}
     done: set[int] = set()
     heap: list[tuple[float, int, int]] = [(0.0, source, source)]
     while heap:
-        distance, site, parent = heapq.heappop(heap)
-        if site in done:
+        distance, member, parent = heapq.heappop(heap)
+        if member in done:
             continue
-        done.add(site)
-        if site != source:
-            parents[site] = parent
-        for neighbour, cost in graph[site].items():
+        done.add(member)
+        parents[member] = parent
+        for neighbour, cost in graph[member].items():
             if neighbour not in done:
-                heapq.heappush(heap, (distance + cost, neighbour, site))
+                heapq.heappush(heap, (distance + cost, neighbour, member))
+    del parents[source]
     return parents
 
 
-def branches(graph: dict[int, dict[int, float]], site: int) -> list[tuple[Branch, ...]]:
-    """For every source, the branches that leave `site` in that source's tree."""
-    result = []
-    for source in sorted(graph):
-        parents = tree(graph, source)
-        below: dict[int, int] = {}
-        for target in parents:
-            step = target
-            while step != source and parents[step] != site:
-                step = parents[step]
-            if step != source:
-                below[step] = below.get(step, 0) | 1 << target
-        result.append(tuple(Branch(neighbour, below[neighbour]) for neighbour in sorted(below)))
-    return result
+def _tree(parents: dict[int, int], masks: dict[int, int]) -> _Tree:
+    """Those farther away come later in `parents`: what is below them is known before it is asked for."""
+    below = dict(masks)
+    children: dict[int, list[int]] = {}
+    for member, parent in reversed(parents.items()):
+        below[parent] |= below[member]
+        children.setdefault(parent, []).append(member)
+    for some in children.values():
+        some.sort()
+    return _Tree(children, below)

@@ -9,6 +9,8 @@ from antiphon.simulator.trace import Event, Record, Trace
 def _look(trace: Trace) -> Iterator[Finding]:
     last: dict[str, Record] = {}
     for record in trace.records:
+        if record.event is Event.CRASH:
+            last.pop(record.daemon, None)
         if record.event is not Event.BUFFERS:
             continue
         last[record.daemon] = record

@@ -2,12 +2,16 @@
 
 Real causality, taken from the trace: a send is caused by the sender's earlier sends and by everything the
 sender had delivered (definition 2.6). A vector with one entry per sending process holds the newest send of
-each that is in the past of an event. At each receiver, the union of the pasts of the ordered messages that
-it has delivered says which messages may no longer come.
+each that is in the past of an event. At each receiver, the union of the pasts of the ordered messages that it
+has delivered says which messages may no longer come.
+
+Daemons have one order for all bundles, that of the timestamps, to which `one_order` holds their deliveries.
+So causes come first if every bundle is stamped later than all that its source had sent and delivered.
 """
 
 from collections.abc import Iterator
 
+from antiphon.simulator.oracle.daemons import name
 from antiphon.simulator.oracle.verdict import Finding, Property
 from antiphon.simulator.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace
 
@@ -61,9 +65,33 @@ def _deliver(record: Record, receiver: _Receiver, sender: int, place: int, past:
                 receiver.closed_by[number] = record
 
 
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    newest: dict[str, Record] = {}
+    for record in trace.records:
+        if record.event is Event.RECOVER:
+            newest.pop(record.daemon, None)
+        elif record.event is Event.SSEND or record.event is Event.SDELIVER:
+            before = newest.get(record.daemon)
+            if before is None or record.lts > before.lts:
+                newest[record.daemon] = record
+            elif record.event is Event.SSEND:
+                yield Finding(
+                    f"sent {name(record.bundle)} with lts {record.lts} after {name(before.bundle)} with lts "
+                    f"{before.lts}",
+                    (record.daemon,),
+                    positions=(before.position, record.position),
+                )
+
+
 PROPERTY = Property(
     "2.12",
     "causal messages",
     "a causal, agreed or safe message is delivered after every message in its sender's past",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.12",
+    "causal messages (daemons)",
+    "a daemon stamps a bundle later than every bundle that it sent or delivered before",
+    _look_at_daemons,
 )

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
+from antiphon.simulator.oracle.daemons import daemon_terms, history, name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import Event, Trace
+from antiphon.simulator.trace import Event, Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
     sends = trace.sends
-    for record in trace.records:
-        if record.event is not Event.DELIVER or record.message is None:
+    for record in trace.of(Event.DELIVER):
+        if record.message is None:
             continue
         sent = sends.get(record.message)
         if sent is None or sent.position > record.position:
@@ -22,9 +23,32 @@ def _look(trace: Trace) -> Iterator[Finding]:
             yield at(record, "came back to a sender that did not want it")
 
 
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    sends = trace.known(history).sends
+    for term in trace.known(daemon_terms):
+        for record in term.delivered:
+            sent = None if record.bundle is None else sends.get(record.bundle)
+            if sent is None or record.bundle is None or sent.position > record.position:
+                yield at(record, f"delivered {name(record.bundle)}, which was not sent before")
+            elif sent.daemon != trace.daemons[record.bundle[1]]:
+                yield at(record, f"delivered {name(record.bundle)}, which {sent.daemon} sent")
+            elif _contents(sent) != _contents(record):
+                yield at(record, f"{name(record.bundle)} is not as it was sent")
+
+
+def _contents(record: Record) -> tuple[object, ...]:
+    return (record.lts, record.message, record.count, record.service, record.groups)
+
+
 PROPERTY = Property(
     "2.6",
     "deliver integrity",
     "what is delivered was sent before, with the same bytes, to the same groups, at the same service",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.6",
+    "deliver integrity (daemons)",
+    "a bundle that is delivered was sent before by its source, with the same place, messages and groups",
+    _look_at_daemons,
 )

@@ -1,30 +1,38 @@
-"""2.11: the order of one sender."""
+"""2.11: the order of one sender; for daemons, too, the senders are the sessions whose messages they carry."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property
 from antiphon.simulator.trace import FIFO_SERVICES, RELIABLE_SERVICES, Event, Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
-    for process, history in trace.by_process.items():
-        newest: dict[tuple[int, int], Record] = {}
-        for record in history:
-            if record.event is not Event.DELIVER or record.message is None:
-                continue
-            if record.service not in RELIABLE_SERVICES:
-                continue
-            sender = record.message[:2]
-            later = newest.get(sender)
-            if later is not None and later.message is not None and later.message > record.message:
-                yield Finding(
-                    f"the later {later.service} message came first",
-                    (process,),
-                    (record.message, later.message),
-                    (later.position, record.position),
-                )
-            elif record.service in FIFO_SERVICES:
-                newest[sender] = record
+    for process, records in trace.by_process.items():
+        yield from _judge(process, (record for record in records if record.event is Event.DELIVER))
+
+
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    for life in trace.known(history).lives:
+        yield from _judge(life.daemon, (record for term in life.terms for record in term.delivered))
+
+
+def _judge(receiver: str, deliveries: Iterable[Record]) -> Iterator[Finding]:
+    newest: dict[tuple[int, int, int], Record] = {}
+    for record in deliveries:
+        if record.message is None or record.service not in RELIABLE_SERVICES:
+            continue
+        sender = record.message[:3]
+        later = newest.get(sender)
+        if later is not None and later.message is not None and later.message > record.message:
+            yield Finding(
+                f"the later {later.service} message came first",
+                (receiver,),
+                (record.message, later.message),
+                (later.position, record.position),
+            )
+        elif record.service in FIFO_SERVICES:
+            newest[sender] = record
 
 
 PROPERTY = Property(
@@ -32,4 +40,10 @@ PROPERTY = Property(
     "FIFO messages",
     "a FIFO message is delivered after everything that its sender sent before and the receiver delivers, too",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.11",
+    "FIFO messages (daemons)",
+    "a daemon delivers a bundle with FIFO messages after everything that their session sent before",
+    _look_at_daemons,
 )

@@ -1,24 +1,43 @@
-"""2.1: nothing is delivered outside a view."""
+"""2.1: nothing is delivered, and no signal given, outside a view."""
 
 from collections.abc import Iterator
 
 from antiphon.simulator.bearers import private_name
+from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property, at
 from antiphon.simulator.trace import Event, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
+    inside: set[tuple[str, str]] = set()
     for record in trace.records:
-        if record.event is not Event.DELIVER:
-            continue
-        if any(view is not None for view in record.views) or private_name(record.process) in record.groups:
-            continue
-        yield at(record, f"delivered a message to {', '.join(record.groups)} while in no view of these")
+        event = record.event
+        if event is Event.DELIVER:
+            if any(record.views) or private_name(record.process) in record.groups:
+                continue
+            yield at(record, f"delivered a message to {', '.join(record.groups)} while in no view of these")
+        elif event is Event.VIEW:
+            inside.add((record.process, record.groups[0]))
+        elif event is Event.LEFT:
+            inside.discard((record.process, record.groups[0]))
+        elif event is Event.TRANSSIG and (record.process, record.groups[0]) not in inside:
+            yield at(record, f"a signal in {record.groups[0]} while in no view of it")
+
+
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    for record in trace.known(history).homeless:
+        yield at(record, f"{record.event.value} at {record.daemon}, which was in no view since its start")
 
 
 PROPERTY = Property(
     "2.1",
     "initial view event",
-    "a message reaches a process only as a member of one of its groups, or by the process's private name",
+    "messages and signals reach a process only as a member of a group, or by the process's private name",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.1",
+    "initial view event (daemons)",
+    "a daemon sends, delivers and signals only after it has installed its first view",
+    _look_at_daemons,
 )

@@ -1,15 +1,20 @@
-"""2.3: view identifiers only grow."""
+"""2.3: view identifiers only grow.
+
+For daemons: within one incarnation. One whose wall clock was set back between two lives may begin again with
+a smaller identifier; that it is a new one all the same, membership agreement (2.20) sees to.
+"""
 
 from collections.abc import Iterator
 
+from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property
 from antiphon.simulator.trace import Event, Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
-    for process, history in trace.by_process.items():
+    for process, records in trace.by_process.items():
         newest: dict[str, Record] = {}
-        for record in history:
+        for record in records:
             if record.event is not Event.VIEW:
                 continue
             (group,), (view,) = record.groups, record.views
@@ -23,6 +28,23 @@ def _look(trace: Trace) -> Iterator[Finding]:
             newest[group] = record
 
 
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    for life in trace.known(history).lives:
+        for before, after in zip(life.terms, life.terms[1:], strict=False):
+            if after.view <= before.view:
+                yield Finding(
+                    f"daemon view {after.view} came after {before.view}",
+                    (life.daemon,),
+                    positions=(before.start.position, after.start.position),
+                )
+
+
 PROPERTY = Property(
     "2.3", "local monotonicity", "at one process, later views of a group have greater identifiers", _look
+)
+DAEMON_PROPERTY = Property(
+    "2.3",
+    "local monotonicity (daemons)",
+    "in one incarnation of a daemon, later views have greater identifiers",
+    _look_at_daemons,
 )

@@ -1,23 +1,50 @@
-"""2.20: one identifier, one membership."""
+"""2.20: one identifier, one membership.
+
+The thesis promises this for daemons only. Our identifiers keep the two sides of a cut apart, so it holds for
+clients, too. In a merge, who has come depends on where one comes from; all else is the same for everyone.
+"""
 
 from collections.abc import Iterator
 
+from antiphon.simulator.oracle.daemons import daemon_terms
+from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import Event, Record, Trace, ViewNumber
+from antiphon.simulator.trace import Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
-    first: dict[tuple[str, ViewNumber], Record] = {}
-    for record in trace.records:
-        if record.event is not Event.VIEW or record.views[0] is None:
+    first: dict[object, Record] = {}
+    for term in trace.known(terms):
+        record = term.start
+        other = first.setdefault((term.group, term.view), record)
+        if (other.members, other.cause) != (record.members, record.cause):
+            yield _two_views(f"view {term.view} of {term.group}", other, record)
             continue
-        other = first.setdefault((record.groups[0], record.views[0]), record)
-        if (other.members, other.cause, other.changed) != (record.members, record.cause, record.changed):
-            yield Finding(
-                f"view {record.views[0]} of {record.groups[0]} is not the same at two members",
-                (other.process, record.process),
-                positions=(other.position, record.position),
-            )
+        if record.cause == "merge":
+            other = first.setdefault((term.group, term.view, term.previous), record)
+        if other.changed != record.changed:
+            yield _two_views(f"view {term.view} of {term.group}", other, record)
+
+
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    first: dict[int, Record] = {}
+    for term in trace.known(daemon_terms):
+        record = term.start
+        other = first.setdefault(term.view, record)
+        if (other.members, other.incarnations, other.links) != (
+            record.members,
+            record.incarnations,
+            record.links,
+        ):
+            yield _two_views(f"daemon view {term.view}", other, record)
+
+
+def _two_views(which: str, one: Record, other: Record) -> Finding:
+    return Finding(
+        f"{which} is not the same at two members",
+        (one.process or one.daemon, other.process or other.daemon),
+        positions=(one.position, other.position),
+    )
 
 
 PROPERTY = Property(
@@ -25,4 +52,10 @@ PROPERTY = Property(
     "membership agreement",
     "two processes that install the same view of a group install the same members, in the same order",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.20",
+    "membership agreement (daemons)",
+    "two daemons that install the same view install the same members, incarnations and links",
+    _look_at_daemons,
 )

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
+from antiphon.simulator.oracle.daemons import history, name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import Event, Identity, Trace
+from antiphon.simulator.trace import Bundle, Event, Identity, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
-    for process, history in trace.by_process.items():
+    for process, records in trace.by_process.items():
         seen: dict[Identity, int] = {}
-        for record in history:
+        for record in records:
             if record.event is not Event.DELIVER or record.message is None:
                 continue
             first = seen.setdefault(record.message, record.position)
@@ -17,4 +18,23 @@ def _look(trace: Trace) -> Iterator[Finding]:
                 yield Finding("delivered twice", (process,), (record.message,), (first, record.position))
 
 
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    for life in trace.known(history).lives:
+        seen: dict[Bundle, int] = {}
+        for term in life.terms:
+            for record in term.delivered:
+                if record.bundle is None:
+                    continue
+                first = seen.setdefault(record.bundle, record.position)
+                if first != record.position:
+                    yield Finding(
+                        f"delivered {name(record.bundle)} twice",
+                        (life.daemon,),
+                        positions=(first, record.position),
+                    )
+
+
 PROPERTY = Property("2.5", "no duplication", "a process delivers a message at most once", _look)
+DAEMON_PROPERTY = Property(
+    "2.5", "no duplication (daemons)", "a daemon delivers a bundle at most once", _look_at_daemons
+)

@@ -1,4 +1,4 @@
-"""2.13 across all groups: one order for everything.
+"""2.13, part 2, across all groups: one order for everything.
 
 If there is one order of all messages that every process follows and that respects causes, then what each
 process saw can be laid side by side without a circle. The edges say "comes before":
@@ -7,21 +7,33 @@ process saw can be laid side by side without a circle. The edges say "comes befo
 - from the last ordered delivery or view at a process to a reliable or FIFO message delivered after it
   (once an agreed message is delivered nothing earlier may follow)
 - from what a process had sent or delivered to what it sent afterwards (definition 2.7)
+
+The two sides of a cut are no exception: their orders are apart, and whatever both saw before and see after it
+has its place on either side. Between daemons the order can be read: it is that of the timestamps.
 """
 
 from collections.abc import Iterator
 
+from antiphon.simulator.oracle.daemons import history, name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace
+from antiphon.simulator.trace import (
+    ORDERED_SERVICES,
+    RELIABLE_SERVICES,
+    Event,
+    Identity,
+    Record,
+    Trace,
+    ViewNumber,
+)
 
-Point = tuple[str, Identity]
-"""A message, or the agreed event that made a view: the kind, then its three numbers."""
+Point = tuple[str, Identity | ViewNumber]
+"""A message, or the agreed event that made a view: the kind, then its four numbers."""
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
     after: dict[Point, dict[Point, int]] = {}
-    for history in trace.by_process.values():
-        _lay(history, after)
+    for records in trace.by_process.values():
+        _lay(records, after)
     circle = _circle(after)
     if circle:
         pairs = list(zip(circle, circle[1:] + circle[:1], strict=True))
@@ -35,11 +47,11 @@ def _look(trace: Trace) -> Iterator[Finding]:
         )
 
 
-def _lay(history: list[Record], after: dict[Point, dict[Point, int]]) -> None:
+def _lay(records: list[Record], after: dict[Point, dict[Point, int]]) -> None:
     """Add what one process saw; each edge remembers the position of the event that showed it."""
     newest: Point | None = None
     causes: list[Point] = []
-    for record in history:
+    for record in records:
         if record.event is Event.SEND and record.message is not None:
             point: Point = ("message", record.message)
             for cause in causes:
@@ -86,9 +98,31 @@ def _circle(after: dict[Point, dict[Point, int]]) -> list[Point]:
     return walk[walk.index(walk[-1]) : -1][::-1]
 
 
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    for life in trace.known(history).lives:
+        newest: Record | None = None
+        for term in life.terms:
+            for record in term.delivered:
+                if newest is not None and record.lts < newest.lts:
+                    yield Finding(
+                        f"delivered {name(record.bundle)} with lts {record.lts} after the ordered "
+                        f"{name(newest.bundle)} with lts {newest.lts}",
+                        (life.daemon,),
+                        positions=(newest.position, record.position),
+                    )
+                elif record.service in ORDERED_SERVICES:
+                    newest = record
+
+
 PROPERTY = Property(
     "2.13",
     "one order",
     "all ordered messages and views, of all groups, have one order that everyone follows",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.13",
+    "one order (daemons)",
+    "after an ordered bundle a daemon delivers nothing that comes before it in the order of timestamps",
+    _look_at_daemons,
 )

@@ -1,16 +1,32 @@
-"""2.9: no message is delivered in a view older than the one it was sent in."""
+"""2.9 and, for daemons, 2.19: no message is delivered in a view older than the one it was sent in, and none
+of a sender's earlier life in a view of its later one.
 
+For clients, part 1 speaks of ordered messages only (thesis 2.2.4). Part 2 is about processes that bear the
+same name one after the other, and about one that leaves and joins again: what was sent before is delivered
+before the view with which the name becomes a member. Processes that are not told of views are left out.
+
+For daemons both parts are strict: a bundle is sent and delivered in one and the same view (2.18 adds to that
+the receivers), and that view has the incarnation of the daemon that sent it.
+"""
+
+from bisect import bisect_right
 from collections.abc import Iterator
 
-from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import ORDERED_SERVICES, Event, Trace
+from antiphon.simulator.bearers import private_name
+from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_terms, history, name
+from antiphon.simulator.oracle.terms import terms
+from antiphon.simulator.oracle.verdict import Finding, Property, at
+from antiphon.simulator.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
+
+Births = dict[tuple[str, str], tuple[list[int], list[ViewNumber]]]
+"""For each private name and group, when it asked to join, and with which views it became a member."""
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
-    for record in trace.records:
+    births = _births(trace)
+    for record in trace.of(Event.DELIVER):
         if (
-            record.event is not Event.DELIVER
-            or record.service not in ORDERED_SERVICES
+            record.service not in RELIABLE_SERVICES
             or record.message is None
             or record.process in trace.without_views
         ):
@@ -18,19 +34,109 @@ def _look(trace: Trace) -> Iterator[Finding]:
         sent = trace.sends.get(record.message)
         if sent is None or sent.groups != record.groups:
             continue
+        ordered = record.service in ORDERED_SERVICES
         for group, before, after in zip(record.groups, sent.views, record.views, strict=True):
-            if before is not None and after is not None and after < before:
+            if after is None:
+                continue
+            if ordered and before is not None and _is_too_early(trace, sent, group, before, after):
                 yield Finding(
                     f"sent in view {before} of {group}, delivered in the earlier view {after}",
                     (sent.process, record.process),
                     (record.message,),
                     (sent.position, record.position),
                 )
+            yield from _judge_birth(births, sent, record, group, after)
+
+
+def _is_too_early(trace: Trace, sent: Record, group: str, before: ViewNumber, after: ViewNumber) -> bool:
+    if after >= before or not _are_in_line(before, after):
+        return False
+    # One who has asked to leave speaks as an outsider. Its leave may take effect on its side of a cut: then
+    # those on the other side never see the view in which it spoke, nor one that follows from it.
+    return before[:2] == after[:2] or not trace.is_leaving(sent.process, group, sent.position)
+
+
+def _are_in_line(view: ViewNumber, other: ViewNumber) -> bool:
+    """Whether one of two views can be said to be earlier. On the two sides of a cut, neither is: they come
+    from the same epoch and belong to different branches."""
+    return view[0] != other[0] or not view[1] or not other[1] or view[1] == other[1]
+
+
+def _births(trace: Trace) -> Births:
+    """The n-th time that a process becomes a member answers its n-th join."""
+    joins: dict[tuple[str, str], list[int]] = {}
+    for record in trace.of(Event.JOIN):
+        joins.setdefault((record.process, record.groups[0]), []).append(record.position)
+    found = []
+    for term in trace.known(terms):
+        asked = joins.get((term.process, term.group))
+        if term.previous is None and asked:
+            found.append((asked.pop(0), private_name(term.process), term.group, term.view))
+    births: Births = {}
+    for position, bearer, group, view in sorted(found):
+        positions, views = births.setdefault((bearer, group), ([], []))
+        positions.append(position)
+        views.append(view)
+    return births
+
+
+def _judge_birth(
+    births: Births, sent: Record, record: Record, group: str, view: ViewNumber
+) -> Iterator[Finding]:
+    known = births.get((private_name(sent.process), group))
+    if known is None or record.message is None:
+        return
+    positions, views = known
+    place = bisect_right(positions, sent.position)
+    if place < len(positions) and _are_in_line(view, views[place]) and view >= views[place]:
+        yield Finding(
+            f"delivered in view {view} of {group}, although its sender asked to join, with view "
+            f"{views[place]}, only after it had sent it",
+            (sent.process, record.process),
+            (record.message,),
+            (sent.position, positions[place], record.position),
+        )
+
+
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    told = trace.known(history)
+    for term in trace.known(daemon_terms):
+        for record in term.sent:
+            if record.bundle is None or record.bundle[0] != term.view:
+                yield at(record, f"sent {name(record.bundle)} while in daemon view {term.view}")
+        incarnations = dict(zip(term.start.members, term.start.incarnations, strict=False))
+        for record in term.delivered:
+            yield from _judge_bundle(trace, told, term, incarnations, record)
+
+
+def _judge_bundle(
+    trace: Trace, told: History, term: DaemonTerm, incarnations: dict[str, int], record: Record
+) -> Iterator[Finding]:
+    if record.bundle is None:
+        return
+    view, number, _ = record.bundle
+    if view > term.view:
+        yield at(record, f"delivered {name(record.bundle)} in the earlier daemon view {term.view}")
+    source = trace.daemons[number]
+    sender = told.views.get(view, {}).get(source)
+    if sender is not None and incarnations.get(source) != sender.incarnation:
+        yield at(
+            record,
+            f"delivered {name(record.bundle)} of incarnation {sender.incarnation} of {source} in daemon view "
+            f"{term.view}, which has incarnation {incarnations.get(source)}",
+        )
 
 
 PROPERTY = Property(
     "2.9",
     "sane view delivery",
-    "an ordered message is not delivered in a view earlier than the one in which its sender sent it",
+    "a message is not delivered in a view earlier than the one in which its sender sent it, nor in one that "
+    "its sender joined with afterwards",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.19",
+    "sane view delivery (daemons)",
+    "a bundle is sent in its view, and delivered in one that has the incarnation which sent it",
+    _look_at_daemons,
 )

@@ -1,46 +1,98 @@
-"""2.4: who came along from the previous view."""
+"""2.4: who came along from the previous view.
 
-from collections.abc import Iterator
+Processes that are not told of views know only those that they joined with: there they are like any other,
+later they are left out.
+"""
 
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from antiphon.simulator.oracle.daemons import history
+from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import Event, Record, Trace, ViewNumber
+from antiphon.simulator.trace import Record, Trace, ViewNumber
 
-Installed = dict[str, tuple[ViewNumber | None, Record]]
-"""Process: its previous view of the group, and how it installed this one."""
+
+class Step(Struct, gc=False):
+    """How one process, or daemon, came into a view."""
+
+    name: str
+    previous: ViewNumber | int | None
+    previous_members: tuple[str, ...]
+    start: Record
+
+
+Steps = Mapping[object, list[Step]]
+"""For each view, everybody who installed it."""
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
-    installed: dict[tuple[str, ViewNumber], Installed] = {}
-    for process, history in trace.by_process.items():
-        current: dict[str, ViewNumber] = {}
-        for record in history:
-            if record.event is Event.LEFT:
-                current.pop(record.groups[0], None)
-            if record.event is not Event.VIEW or record.views[0] is None:
-                continue
-            (group,), view = record.groups, record.views[0]
-            installed.setdefault((group, view), {})[process] = (current.get(group), record)
-            current[group] = view
-    for (group, _view), members in installed.items():
-        yield from _compare(trace, group, members)
-
-
-def _compare(trace: Trace, group: str, installed: Installed) -> Iterator[Finding]:
-    for process, (previous, record) in installed.items():
-        together = set(record.transitional)
-        if previous is None:
-            if together:
-                yield at(record, f"its first view of {group} has a transitional set")
+    installed: dict[object, list[Step]] = {}
+    for term in trace.known(terms):
+        if term.previous is None:
+            step = Step(term.process, None, (), term.start)
+        elif term.process in trace.without_views:
             continue
-        if not together <= set(trace.members[group, previous]) & set(record.members):
-            yield at(record, f"the transitional set in {group} has processes that were not in both views")
-        for other, (came_from, _) in installed.items():
-            if (other in together) != (came_from == previous):
-                yield Finding(
-                    f"{other} came from view {came_from} of {group}, {process} from {previous}",
-                    (process, other),
-                    positions=(record.position,),
-                )
+        else:
+            members = trace.members[term.group, term.previous]
+            step = Step(term.process, term.previous, members, term.start)
+        installed.setdefault((term.group, term.view), []).append(step)
+    yield from _judge(installed)
+
+
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    installed: dict[object, list[Step]] = {}
+    for life in trace.known(history).lives:
+        members: tuple[str, ...] = ()
+        for term in life.terms:
+            step = Step(term.daemon, term.previous, members, term.start)
+            installed.setdefault(term.view, []).append(step)
+            if term.previous is None and term.start.members != (term.daemon,):
+                yield at(term.start, f"the first view of {term.daemon} after its start has others")
+            members = term.start.members
+    yield from _judge(installed)
+
+
+def _judge(installed: Steps) -> Iterator[Finding]:
+    for steps in installed.values():
+        everybody = {step.name for step in steps}
+        origins: dict[object, list[Step]] = {}
+        for step in steps:
+            if step.previous is None:
+                if step.start.transitional:
+                    yield at(step.start, "the first view after a start has a transitional set")
+            else:
+                origins.setdefault(step.previous, []).append(step)
+        for companions in origins.values():
+            yield from _compare(companions, everybody)
+
+
+def _compare(companions: list[Step], everybody: set[str]) -> Iterator[Finding]:
+    """Hold the sets of those who came from one view against who they are, and against one another."""
+    first = companions[0]
+    names = {step.name for step in companions}
+    judged: set[tuple[str, ...]] = set()
+    for step in companions:
+        transitional = step.start.transitional
+        if transitional in judged:
+            continue
+        judged.add(transitional)
+        together = set(transitional)
+        if not together <= set(step.previous_members) & set(step.start.members):
+            yield at(step.start, "the transitional set has members that were not in both views")
+        if together & everybody != names:
+            yield Finding(
+                f"its transitional set is wrong about those who came from view {step.previous}",
+                (step.name, *sorted((together & everybody) ^ names)),
+                positions=(step.start.position,),
+            )
+        if together != set(first.start.transitional):
+            yield Finding(
+                "both came from the same view and have different transitional sets",
+                (first.name, step.name),
+                positions=(first.start.position, step.start.position),
+            )
 
 
 PROPERTY = Property(
@@ -48,4 +100,10 @@ PROPERTY = Property(
     "transitional set",
     "the transitional set names those members who come from the same previous view, and nobody else",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.4",
+    "transitional set (daemons)",
+    "a daemon begins alone; later the transitional set names those who come from the same previous view",
+    _look_at_daemons,
 )

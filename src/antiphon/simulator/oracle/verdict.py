@@ -20,6 +20,7 @@ class Violation(Struct, frozen=True):
     seed: int
     what: str
     processes: tuple[str, ...]
+    """Sessions, or daemons where the property speaks of daemons."""
     messages: tuple[Identity, ...]
     positions: tuple[int, ...]
 
@@ -58,7 +59,7 @@ def at(record: Record, what: str) -> Finding:
     """A finding about one event."""
     return Finding(
         what,
-        (record.process,) if record.process else (),
+        (record.process or record.daemon,),
         (record.message,) if record.message is not None else (),
         (record.position,),
     )

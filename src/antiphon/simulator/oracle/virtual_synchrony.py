@@ -1,87 +1,82 @@
 """2.7: those who move together from view to view have delivered the same messages.
 
-Reliable and FIFO messages are not tied to views (thesis 2.2.4): a process may deliver one ahead of views that
-others have behind them. Taken literally the property would then ask for deliveries to processes that left
-before the message was even sent; so for these services it speaks of processes that stay.
+Reliable and FIFO messages are not tied to the views of groups (thesis 2.2.4): a process may deliver one ahead
+of views that others have behind them. Taken literally the property would then ask for deliveries to processes
+that left before the message was even sent, or that were cut off in a later view, before it reached them. So
+for these services it speaks of processes that stay, and whose daemons went on together from the daemon view
+in which the message was sent. Between daemons the property holds as it is written, for every service.
 """
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
+from antiphon.simulator.oracle.daemons import DaemonTerm, daemon_of, daemon_terms, history, name
+from antiphon.simulator.oracle.terms import Term, is_kept_from, terms_with_views
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import (
-    ORDERED_SERVICES,
-    RELIABLE_SERVICES,
-    Event,
-    Identity,
-    Record,
-    Trace,
-    ViewNumber,
-)
+from antiphon.simulator.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber
 
 Move = tuple[str, ViewNumber, ViewNumber | None]
 """From a view of a group to the next; None is the end of the run."""
 
 
-class Stay(Struct):
-    """One process in one view of a group."""
-
-    since: int
-    """Position at which it installed the view."""
-    delivered: list[Record]
-
-
 def _look(trace: Trace) -> Iterator[Finding]:
-    moves: dict[Move, dict[str, Stay]] = {}
-    for process, history in trace.by_process.items():
-        if history[-1].event is not Event.DISCONNECT:
-            for move, stay in _moves(history).items():
-                moves.setdefault(move, {})[process] = stay
-    for (group, view, _next), together in moves.items():
-        union = {record.message: record for stay in together.values() for record in stay.delivered}
-        for process, stay in together.items():
-            remains = trace.stays(process, group, stay.since)
-            for message, record in union.items():
-                if message is None or _has(trace, process, message):
-                    continue
-                if remains or record.service in ORDERED_SERVICES:
-                    yield Finding(
-                        f"{record.process} delivered it in view {view} of {group}, {process} moved on "
-                        "together with it and never did",
-                        (record.process, process),
-                        (message,),
-                        (record.position,),
-                    )
+    moves: dict[Move, list[Term]] = {}
+    for term in trace.known(terms_with_views):
+        if term.end is None or term.end.event is Event.VIEW:
+            moves.setdefault((term.group, term.view, term.next_view), []).append(term)
+    for together in moves.values():
+        if len(together) > 1:
+            yield from _compare(trace, together)
 
 
-def _moves(history: list[Record]) -> dict[Move, Stay]:
-    """What one process delivered in each of its views, by where it went from there."""
-    current: dict[str, tuple[ViewNumber, Stay]] = {}
-    moves: dict[Move, Stay] = {}
-    for record in history:
-        if record.event is Event.DELIVER and record.service in RELIABLE_SERVICES:
-            for group in record.groups:
-                if group in current:
-                    current[group][1].delivered.append(record)
-        elif record.event is Event.VIEW and record.views[0] is not None:
-            (group,), after = record.groups, record.views[0]
-            if group in current:
-                view, stay = current[group]
-                moves[group, view, after] = stay
-            current[group] = (after, Stay(record.position, []))
-        elif record.event is Event.LEFT:
-            current.pop(record.groups[0], None)
-    for group, (view, stay) in current.items():
-        moves[group, view, None] = stay
-    return moves
+def _compare(trace: Trace, together: list[Term]) -> Iterator[Finding]:
+    union: dict[Identity | None, Record] = {}
+    for term in together:
+        union.update((record.message, record) for record in term.delivered)
+    for term in together:
+        missing = union.keys() - trace.delivered[term.process]
+        for message in sorted(message for message in missing if message is not None):
+            record = union[message]
+            if _is_owed(trace, term, message, record):
+                yield Finding(
+                    f"{record.process} delivered it in view {term.view} of {term.group}, {term.process} "
+                    "moved on together with it and never did",
+                    (record.process, term.process),
+                    (message,),
+                    (record.position,),
+                )
 
 
-def _has(trace: Trace, process: str, message: Identity) -> bool:
-    if message in trace.delivered[process]:
+def _is_owed(trace: Trace, term: Term, message: Identity, record: Record) -> bool:
+    """Whether a message that a companion delivered, in `record`, had to come to the process of `term`."""
+    if is_kept_from(trace, term.process, message):
+        return False
+    if record.service in ORDERED_SERVICES:
         return True
-    sent = trace.sends.get(message)
-    return sent is not None and sent.self_discard and sent.process == process
+    return trace.stays(term.process, term.group, term.start.position) and trace.known(history).go_together(
+        message, daemon_of(record.process), daemon_of(term.process)
+    )
+
+
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    moves: dict[tuple[int, int | None], list[DaemonTerm]] = {}
+    for term in trace.known(daemon_terms):
+        if not term.is_cut_short:
+            moves.setdefault((term.view, term.next_view), []).append(term)
+    for (view, _next), together in moves.items():
+        if len(together) < 2:
+            continue
+        union = {record.bundle: record for term in together for record in term.delivered}
+        for term in together:
+            missing = union.keys() - {record.bundle for record in term.delivered}
+            for bundle in sorted(bundle for bundle in missing if bundle is not None):
+                record = union[bundle]
+                if term.daemon in record.destinations:
+                    yield Finding(
+                        f"{record.daemon} delivered {name(bundle)}; {term.daemon} moved on from daemon view "
+                        f"{view} together with it and did not",
+                        (record.daemon, term.daemon),
+                        positions=(record.position,),
+                    )
 
 
 PROPERTY = Property(
@@ -89,4 +84,11 @@ PROPERTY = Property(
     "virtual synchrony",
     "two processes that go from one view to the next together deliver what either delivered in the first",
     _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.7",
+    "virtual synchrony (daemons)",
+    "two daemons that go from one view to the next together deliver what either delivered in the first, if "
+    "it is for both",
+    _look_at_daemons,
 )

@@ -1,15 +1,7 @@
-"""Deliberately broken protocols: the proof that the oracle can fail.
+"""Mutants of the ordering layer: links, order, stability, pruning and flow control within one daemon view."""
 
-Each mutant replaces one method or property of the core while it is active, and says which properties it must
-break within how many seeds of which scenario. A mutant that survives is a hole in the oracle or in the
-scenarios.
-"""
-
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
-
-from msgspec import Struct
 
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.sessions import Session, Sessions
@@ -25,38 +17,10 @@ from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.service import Service
+from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Cause, View
 from antiphon.wire import frames
 from antiphon.wire.packet import HEAD_BYTES, Fragment, Skip, Update
-
-Original = Callable[..., Any]
-
-
-class Mutant(Struct, frozen=True):
-    """One broken protocol."""
-
-    name: str
-    wrong: str
-    """What it does wrong, in words."""
-    breaks: frozenset[str]
-    """Numbers of the properties of which at least one must be found broken."""
-    owner: type
-    method: str
-    make: Callable[[Any], Any]
-    """The broken method or property, given the right one."""
-    scenario: str = "mixed"
-    seeds: int = 10
-    """Seeds, from 0, among which at least one must show it."""
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """While this lasts, every node is broken in this way."""
-        original = getattr(self.owner, self.method)
-        setattr(self.owner, self.method, self.make(original))
-        try:
-            yield
-        finally:
-            setattr(self.owner, self.method, original)
 
 
 def _agreed_on_receipt(original: Original) -> Original:
@@ -93,8 +57,10 @@ def _fifo_forgotten(original: Original) -> Original:
 
 
 def _repairs_thrown_away(original: Original) -> Original:
+    """Not so the first packets of a link, or no view would ever form."""
+
     def accept(reception: Reception, number: int, count: int, now_us: int) -> bool:
-        repair = number <= reception.highest
+        repair = 50 < number <= reception.highest
         return bool(original(reception, number, count, now_us)) and not repair
 
     return accept
@@ -134,7 +100,7 @@ def _skips_ignored(original: Original) -> Original:
 
 
 def _missed_not_sent_again(original: Original) -> Original:
-    def send_missed(origin: Origin, group: str, site: int, lts: int, now_us: int) -> None:
+    def send_missed(origin: Origin, group: str, daemon: int, lts: int, now_us: int) -> None:
         return None
 
     return send_missed
@@ -216,6 +182,16 @@ def _hold_ignored(original: Original) -> Original:
     return heard
 
 
+def _hold_for_the_lost(original: Original) -> Original:
+    """A wish to hold outlives the view in which it was told, also that of a daemon that is lost."""
+
+    def take_over(hold: Hold, before: Hold) -> None:
+        original(hold, before)
+        hold.daemons = set(before.daemons)
+
+    return take_over
+
+
 def _window_ignored(original: Original) -> Original:
     def room(link: HopLink, now_us: int) -> int:
         return 1_000_000
@@ -284,18 +260,18 @@ def _updates_too_early(original: Original) -> Original:
 
 
 def _sent_again_once_more(original: Original) -> Original:
-    def send_missed(origin: Origin, group: str, site: int, lts: int, now_us: int) -> None:
+    def send_missed(origin: Origin, group: str, daemon: int, lts: int, now_us: int) -> None:
         for missed in origin._order.held_of(origin._me):
             missed.resent = 0
-        original(origin, group, site, lts, now_us)
+        original(origin, group, daemon, lts, now_us)
 
     return send_missed
 
 
-MUTANTS: tuple[Mutant, ...] = (
+ORDERING: tuple[Mutant, ...] = (
     Mutant(
         "agreed on receipt", "agreed bundles are delivered as soon as they come",
-        frozenset(("2.13",)), SymmetricOrder, "_place", _agreed_on_receipt, seeds=5,
+        frozenset(("2.13",)), SymmetricOrder, "_place", _agreed_on_receipt, seeds=5, shown_by=3,
     ),
     Mutant(
         "safe like agreed", "safe bundles are delivered at the agreed line",
@@ -303,15 +279,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "aru not held back", "a joining site vouches for bundles that are still to be sent to it again",
-        frozenset(("2.14",)), Lines, "advance", _aru_not_held_back, "pruned", seeds=10,
+        frozenset(("2.14",)), Lines, "advance", _aru_not_held_back, "pruned", shown_by=2,
     ),
     Mutant(
         "FIFO forgotten", "FIFO bundles do not wait for earlier ones of their session",
-        frozenset(("2.11",)), Chain, "is_ready", _fifo_forgotten, seeds=10,
+        frozenset(("2.11",)), Chain, "is_ready", _fifo_forgotten, shown_by=3,
     ),
     Mutant(
         "repairs thrown away", "packets that were sent again are acknowledged but not used",
-        frozenset(("2.10",)), Reception, "accept", _repairs_thrown_away, seeds=5,
+        frozenset(("2.10",)), Reception, "accept", _repairs_thrown_away, seeds=5, shown_by=3,
     ),
     Mutant(
         "duplicates not noticed", "unreliable bundles that came before are delivered again",
@@ -319,19 +295,19 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "own bundles first", "a site does not wait for others to deliver what its own clients sent",
-        frozenset(("2.13",)), SymmetricOrder, "_place", _own_bundles_first, seeds=5,
+        frozenset(("2.13",)), SymmetricOrder, "_place", _own_bundles_first, seeds=5, shown_by=3,
     ),
     Mutant(
         "gaps ignored", "a bundle counts as all before it",
-        frozenset(("2.13", "2.7")), SymmetricOrder, "receive", _gaps_ignored, seeds=5,
+        frozenset(("2.13", "2.7")), SymmetricOrder, "receive", _gaps_ignored, seeds=5, shown_by=3,
     ),
     Mutant(
         "skips ignored", "sites do not listen when they are told of bundles that are not for them",
-        frozenset(("2.17",)), SymmetricOrder, "skip", _skips_ignored, seeds=5,
+        frozenset(("2.17",)), SymmetricOrder, "skip", _skips_ignored, seeds=5, shown_by=3,
     ),
     Mutant(
         "missed bundles not sent again", "a site that joins does not get what was pruned from it meanwhile",
-        frozenset(("2.7",)), Origin, "send_missed", _missed_not_sent_again, "pruned", seeds=10,
+        frozenset(("2.7",)), Origin, "send_missed", _missed_not_sent_again, "pruned", shown_by=1,
     ),
     Mutant(
         "unreliable has no past", "an unreliable bundle does not move the clock of its receivers",
@@ -339,15 +315,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "joiner left out", "views of a join do not name the joiner",
-        frozenset(("2.2",)), Delivery, "_write", _joiner_left_out, seeds=3,
+        frozenset(("2.2",)), Delivery, "_write", _joiner_left_out, shown_by=3,
     ),
     Mutant(
         "everybody in transition", "the transitional set is the whole view",
-        frozenset(("2.4",)), Delivery, "_write", _everybody_in_transition, seeds=3,
+        frozenset(("2.4",)), Delivery, "_write", _everybody_in_transition, shown_by=3,
     ),
     Mutant(
         "pieces as they came", "fragments are joined in the order of their arrival",
-        frozenset(("2.6",)), Reassembly, "add", _pieces_as_they_came, seeds=10,
+        frozenset(("2.6",)), Reassembly, "add", _pieces_as_they_came,
     ),
     Mutant(
         "pieces not freed", "memory of fragments is not given back",
@@ -355,35 +331,40 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "own messages withheld", "reliable messages do not come back to the sender's daemon",
-        frozenset(("2.15",)), Delivery, "message", _own_messages_withheld, seeds=5,
+        frozenset(("2.15",)), Delivery, "message", _own_messages_withheld, seeds=5, shown_by=3,
     ),
     Mutant(
         "back-pressure forgotten", "a daemon orders new bundles however much of its own is unstable",
-        frozenset(("bounded",)), Node, "is_accepting", _always_accepting, "flood", seeds=5,
+        frozenset(("bounded",)), Node, "is_accepting", _always_accepting, "flood", seeds=5, shown_by=4,
     ),
     Mutant(
         "hold ignored", "a daemon goes on although another one asks it to wait for a slow receiver",
-        frozenset(("bounded",)), Hold, "heard", _hold_ignored, "flood", seeds=5,
+        frozenset(("bounded",)), Hold, "heard", _hold_ignored, "flood", shown_by=8,
+    ),
+    Mutant(
+        "hold for the lost", "senders wait for a slow receiver at a daemon that is no longer there",
+        frozenset(("2.17",)), Hold, "take_over", _hold_for_the_lost, "crash",
     ),
     Mutant(
         "window ignored", "a link sends all that it has, whatever is still unacknowledged",
-        frozenset(("bounded",)), HopLink, "_room", _window_ignored, "flood", seeds=5,
+        frozenset(("bounded",)), HopLink, "_room", _window_ignored, "flood", seeds=5, shown_by=2,
     ),
     Mutant(
         "input not held back", "a daemon reads its clients however much of theirs waits for its turn",
-        frozenset(("bounded",)), Sessions, "wants_input", _input_not_held_back, "flood", seeds=5,
+        frozenset(("bounded",)), Sessions, "wants_input", _input_not_held_back, "flood", seeds=5, shown_by=4,
     ),
     Mutant(
         "skips overreach", "a branch is told to skip what lies between two skipped ranges, too",
-        frozenset(("2.7", "2.10", "2.13")), Packer, "add_skip", _skips_overreach, "pruned", seeds=10,
+        frozenset(("2.7", "2.10", "2.13")), Packer, "add_skip", _skips_overreach, "pruned", shown_by=1,
     ),
     Mutant(
         "skips too early", "a skipped range counts although bundles before it have not come",
-        frozenset(("2.7", "2.10", "2.13")), SymmetricOrder, "skip", _skip_before_earlier_ones, seeds=5,
+        frozenset(("2.7", "2.10", "2.13")), SymmetricOrder, "skip", _skip_before_earlier_ones,
+        seeds=5, shown_by=3,
     ),
     Mutant(
         "neighbour sent again", "a packet is repeated with the contents of the one after it",
-        frozenset(("2.10",)), Train, "packet", _neighbour_sent_again, seeds=10,
+        frozenset(("2.10",)), Train, "packet", _neighbour_sent_again,
     ),
     Mutant(
         "aru too early", "a site says that it has everything that it has heard of",
@@ -391,10 +372,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "updates too early", "a site's update counts although bundles before it have not come",
-        frozenset(("2.13",)), SymmetricOrder, "update", _updates_too_early, seeds=10,
+        frozenset(("2.13",)), SymmetricOrder, "update", _updates_too_early,
     ),
     Mutant(
         "late copies twice", "a joining site is sent the same bundle again with every join",
-        frozenset(("2.5",)), Origin, "send_missed", _sent_again_once_more, "pruned", seeds=10,
+        frozenset(("2.5",)), Origin, "send_missed", _sent_again_once_more, "pruned", shown_by=1,
     ),
 )  # fmt: skip

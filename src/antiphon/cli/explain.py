@@ -1,0 +1,72 @@
+"""The verb `explain`: why the daemons' views changed."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from antiphon.cli.options import Address, Json
+from antiphon.cli.words import counted, duration, listed, size
+from antiphon.client import ask_status
+
+
+def explain(
+    address: Address = None,
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", min=1, help="Only the newest N rounds.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell why the daemon at ADDRESS changed its view of the others: each round it remembers, oldest first.
+
+    \b
+    Example:
+      antiphon explain --last 3
+    """
+    rounds = ask_status(address).get("rounds", [])
+    for record in rounds[-last:] if last else rounds:
+        print(msgspec.json.encode(record).decode() if json else told(record))
+    if not rounds and not json:
+        print("nothing has changed yet")
+
+
+def told(record: dict[str, Any]) -> str:
+    """A round in a few sentences; what a record does not have is not told."""
+    return " ".join(_sentences(record))
+
+
+def because(record: dict[str, Any]) -> str:
+    """What began the round."""
+    peer = f" ({record['peer']})" if record.get("peer") else ""
+    return str(record.get("detail") or f"{record.get('reason', 'for an unknown reason')}{peer}")
+
+
+def _sentences(record: dict[str, Any]) -> Iterator[str]:
+    ago_us = record.get("ago_us")
+    yield f"{duration(ago_us)} ago: {because(record)}." if ago_us is not None else f"{because(record)}."
+    yield from changes(record)
+    spent = ", ".join(f"{state} {duration(us)}" for state, us in record.get("states", ()))
+    took_us = record.get("took_us")
+    if took_us is None:
+        took_us = sum(us for _, us in record.get("states", ()))
+    ended = record.get("ended")
+    if record.get("view") is not None:
+        members = counted(len(record.get("members", ())), "daemon")
+        yield f"New view {record['view']} of {members} after {duration(took_us)}: {spent}."
+    elif ended:
+        yield f"No new view ({ended}) after {duration(took_us)}: {spent}."
+    else:
+        yield f"Still under way{f': {spent}' if spent else ''}."
+    for key, deed in (("recovered", "Recovered"), ("resent", "Resent")):
+        if record.get(f"{key}_bundles"):
+            bundles = counted(record[f"{key}_bundles"], "bundle")
+            yield f"{deed} {bundles} ({size(record.get(f'{key}_bytes', 0))})."
+
+
+def changes(record: dict[str, Any]) -> Iterator[str]:
+    """Who was lost and who came."""
+    if record.get("lost"):
+        yield f"Lost {listed(record['lost'])}."
+    if record.get("joined"):
+        yield f"Met {listed(record['joined'])}."

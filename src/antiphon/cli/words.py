@@ -1,0 +1,84 @@
+"""How things are said: durations, sizes, counts, and what a session delivers."""
+
+from collections.abc import Iterable
+
+from antiphon.client import Event, Reconnected
+from antiphon.types import Left, Message, TransitionalSignal, View
+
+_SECOND_US = 1_000_000
+
+
+def duration(us: float) -> str:
+    """A span of time with as many digits as a person wants.
+
+    >>> duration(412), duration(40_088), duration(412_300), duration(2_640_000), duration(754_000_000)
+    ('0.4 ms', '40 ms', '412 ms', '2.6 s', '13 min')
+    """
+    if us < 10_000:
+        return f"{us / 1_000:.1f} ms"
+    if us < _SECOND_US:
+        return f"{us / 1_000:.0f} ms"
+    seconds = us / _SECOND_US
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 2 * 3_600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3_600:.1f} h"
+
+
+def size(count: float) -> str:
+    """A number of bytes.
+
+    >>> size(312), size(3_150), size(5_000_000)
+    ('312 bytes', '3.1 KiB', '4.8 MiB')
+    """
+    if count < 1_024:
+        return f"{count:.0f} bytes"
+    for unit in ("KiB", "MiB"):
+        count /= 1_024
+        if count < 1_024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1_024:.1f} GiB"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "bundle"), counted(1_200, "bundle")
+    ('1 bundle', '1,200 bundles')
+    """
+    return f"{count:,} {noun}" + ("s" if count != 1 else "")
+
+
+def listed(names: Iterable[str], none: str = "nobody") -> str:
+    """Names with commas between them."""
+    return ", ".join(names) or none
+
+
+def described(event: Event) -> str:
+    """An event in one line."""
+    match event:
+        case Message():
+            text = event.payload.decode("utf-8", "backslashreplace")
+            return f"{','.join(event.groups)} {event.sender} {event.service.name.lower()}: {text}"
+        case View():
+            return (
+                f"{event.group} view {event.id} ({event.cause.value}: {listed(event.changed)}): "
+                f"{listed(event.members)}"
+            )
+        case TransitionalSignal():
+            return f"{event.group} signal: some members of view {event.id} are out of reach"
+        case Left():
+            return f"{event.group} left {event.id}"
+        case Reconnected():
+            return f"reconnected: {returned(event)}"
+
+
+def returned(event: Reconnected) -> str:
+    """A return, with what it means for the reader."""
+    parts = [f"{event.old_name} is now {event.name} ({event.reason})"]
+    if event.groups:
+        parts.append(f"joining again: {listed(event.groups)}")
+    if event.unknown_fate:
+        parts.append(f"{counted(event.unknown_fate, 'sent message')} of unknown fate")
+    return "; ".join(parts)

@@ -1,0 +1,122 @@
+"""How a session that has lost its connection gets another: where it asks, how often, and when it gives up."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from antiphon.client._opening import Opened, open_session
+from antiphon.errors import ConnectError
+from antiphon.wire import frames
+
+FIRST_WAIT_S = 0.05
+LAST_WAIT_S = 5.0
+"""Between two rounds through all places; the wait doubles from the first to the last."""
+SPREAD = 0.5
+"""Each wait is shortened by up to this share: the clients of a dead daemon should not come all at once."""
+
+
+class Recovery(Struct, frozen=True):
+    """The places at which a lost session may be continued."""
+
+    places: tuple[str, ...]
+    hello: frames.Connect
+    timeout_s: float
+    """For the answer of each daemon."""
+    limit_s: float
+    """How long to try in all."""
+
+    def order(self, lost: str) -> tuple[str, ...]:
+        """The places of one round.
+
+        >>> Recovery(("a", "b", "c"), frames.Connect(2), 1, 1).order("b")
+        ('c', 'a', 'b')
+        """
+        places = self.places
+        after = places.index(lost) + 1 if lost in places else 0
+        return places[after:] + places[:after]
+
+    def waits_s(self) -> Iterator[float]:
+        """How long to wait after each round in vain."""
+        wait_s = FIRST_WAIT_S
+        while True:
+            yield wait_s * (1 - SPREAD * random.random())
+            wait_s = min(2 * wait_s, LAST_WAIT_S)
+
+
+class Search:
+    """A thread that looks for another connection until there is one, the time is up, or it is stopped.
+
+    A daemon thread even for asyncio: one of the loop's own would keep a program that wants to end waiting for
+    the answer of a dead daemon.
+    """
+
+    def __init__(
+        self,
+        recovery: Recovery,
+        lost: str,
+        *,
+        may_try: Callable[[], bool],
+        found: Callable[[Opened], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._recovery = recovery
+        self._lost = lost
+        self._may_try = may_try
+        self._found = found
+        self._failed = failed
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begin to look."""
+        threading.Thread(target=self._run, name="antiphon-reconnect", daemon=True).start()
+
+    def stop(self) -> None:
+        """Nobody wants a connection any more; one that is being opened is thrown away."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        try:
+            opened = self._search()
+        except Exception as error:
+            self._failed(f"the attempt to reconnect failed: {error!r}")
+            raise
+        if isinstance(opened, str):
+            self._failed(opened)
+        elif self._stopped.is_set():
+            opened.socket.close()
+        else:
+            self._found(opened)
+
+    def _search(self) -> Opened | str:
+        """Another connection, or why there is none."""
+        recovery = self._recovery
+        deadline_s = time.monotonic() + recovery.limit_s
+        failure = "this program did not take its events"
+        for wait_s in recovery.waits_s():
+            if self._may_try():
+                opened = self._go_round()
+                if isinstance(opened, Opened):
+                    return opened
+                failure = opened
+            if time.monotonic() + wait_s > deadline_s or self._stopped.wait(wait_s):
+                break
+        return f"no daemon took the session again within {recovery.limit_s:g} s: {failure}"
+
+    def _go_round(self) -> Opened | str:
+        """Ask at each place once.
+
+        A refusal does not end the round: another daemon may have the name free, and the same one soon will,
+        when it notices that the old session has ended.
+        """
+        failures = []
+        for place in self._recovery.order(self._lost):
+            if self._stopped.is_set():
+                break
+            try:
+                return open_session((place,), self._recovery.hello, self._recovery.timeout_s)
+            except ConnectError as error:
+                failures.append(str(error))
+        return "; ".join(failures)

@@ -1,0 +1,33 @@
+"""How addresses are written."""
+
+import re
+
+from antiphon.errors import ConfigError
+
+UNIX_PATH_MAX_BYTES = 107
+"""What the kernel takes as the path of a unix socket."""
+
+
+def address(text: str, what: str = "address") -> tuple[str, int]:
+    """`host:port` as a pair, or a ConfigError.
+
+    >>> address("127.0.0.1:4810")
+    ('127.0.0.1', 4810)
+    """
+    match = re.fullmatch(r"(\[[^\[\]]+\]|[^\[\]\s]+):([0-9]{1,5})", text)
+    if not match or int(match[2]) > 65_535:
+        raise ConfigError(f"{what} {text!r} is not HOST:PORT, for example 127.0.0.1:4810")
+    return match[1].strip("[]"), int(match[2])
+
+
+def check_listener(listener: str) -> str:
+    """`listener` if it names a place where clients can connect: `unix:PATH` or `tcp:HOST:PORT`."""
+    scheme, _, place = listener.partition(":")
+    if scheme == "tcp":
+        address(place, "listener")
+        return listener
+    if scheme != "unix" or not place or "\0" in place:
+        raise ConfigError(f"listener {listener!r} is neither unix:PATH nor tcp:HOST:PORT")
+    if len(place.encode()) > UNIX_PATH_MAX_BYTES:
+        raise ConfigError(f"listener {listener!r}: the path is longer than {UNIX_PATH_MAX_BYTES} bytes")
+    return listener

@@ -1,0 +1,138 @@
+"""Checks that look at more than one value."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from antiphon import limits
+from antiphon.config.addresses import address, check_listener
+from antiphon.config.faults import Fault, Key
+from antiphon.config.values import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
+from antiphon.errors import ConfigError, UsageError
+from antiphon.types import check_name
+
+
+def check(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...], settings: Settings) -> Config:
+    """The configuration with these parts, or a Fault.
+
+    Its digest leaves the settings out but for the cluster's name: daemons that are tuned differently, also in
+    the waits of their membership, still work together.
+    """
+    _check_settings(settings)
+    _check_sites(sites)
+    links = links or _every_pair(sites)
+    _check_links(sites, links)
+    digest = zlib.crc32(msgspec.json.encode((settings.name, sites, links)))
+    return Config(settings=settings, sites=sites, links=links, digest=digest)
+
+
+def _check_settings(settings: Settings) -> None:
+    if settings.output_hard_bytes <= settings.output_soft_bytes:
+        raise Fault(("cluster", "output_hard_bytes"), "expected more than output_soft_bytes")
+    timing = settings.timing()
+    for less, more, less_us, more_us in (
+        ("join_ms", "gather_ms", timing.join_us, timing.gather_us),
+        ("suspect_ms", "recovery_ms", timing.suspect_us, timing.recovery_us),
+        ("probe_ms", "probe_max_ms", timing.probe_us, timing.probe_max_us),
+        ("damp_ms", "damp_max_ms", timing.damp_us, timing.damp_max_us),
+    ):
+        if less_us > more_us:
+            at, bound, other, other_us = less, "most", more, more_us
+            if getattr(settings, less) is None:  # then the greater one was set, and is to blame
+                at, bound, other, other_us = more, "least", less, less_us
+            raise Fault(("cluster", at), f"expected at {bound} {other}, which is {other_us / 1_000:g}")
+
+
+def _check_sites(sites: tuple[SiteConfig, ...]) -> None:
+    if not sites:
+        raise Fault(("site",), "expected at least one [[site]]")
+    if len(sites) > limits.SITES_MAX:
+        raise Fault(
+            ("site", limits.SITES_MAX), f"expected at most {limits.SITES_MAX} sites, got {len(sites)}"
+        )
+    for number, site in enumerate(sites):
+        _check_site(site, ("site", number))
+    _no_repeats([(("site", number, "name"), site.name) for number, site in enumerate(sites)], "site")
+    daemons: list[tuple[Key, DaemonConfig]] = [
+        (("site", number, "daemon", place), daemon)
+        for number, site in enumerate(sites)
+        for place, daemon in enumerate(site.daemon)
+    ]
+    if len(daemons) > limits.DAEMONS_MAX:
+        raise Fault(
+            daemons[limits.DAEMONS_MAX][0],
+            f"expected at most {limits.DAEMONS_MAX} daemons in all sites together, got {len(daemons)}",
+        )
+    _no_repeats([((*key, "name"), daemon.name) for key, daemon in daemons], "daemon")
+    _no_repeats([((*key, "address"), daemon.address) for key, daemon in daemons], "address")
+
+
+def _check_site(site: SiteConfig, key: Key) -> None:
+    with _fault_at((*key, "name")):
+        check_name(site.name, "site", limits.GROUP_NAME_MAX_BYTES)
+    if not site.daemon:
+        raise Fault((*key, "daemon"), f"expected at least one [[site.daemon]] in site {site.name!r}")
+    if len(site.daemon) > limits.DAEMONS_PER_SITE_MAX:
+        raise Fault(
+            (*key, "daemon", limits.DAEMONS_PER_SITE_MAX),
+            f"expected at most {limits.DAEMONS_PER_SITE_MAX} daemons in site {site.name!r}, "
+            f"got {len(site.daemon)}",
+        )
+    for place, daemon in enumerate(site.daemon):
+        at = (*key, "daemon", place)
+        with _fault_at((*at, "name")):
+            check_name(daemon.name, "daemon", limits.DAEMON_NAME_MAX_BYTES)
+        with _fault_at((*at, "address")):
+            address(daemon.address)
+        for index, listener in enumerate(daemon.clients):
+            with _fault_at((*at, "clients", index)):
+                check_listener(listener)
+
+
+@contextmanager
+def _fault_at(key: Key) -> Iterator[None]:
+    """Whatever the check inside complains about stands at `key`."""
+    try:
+        yield
+    except (UsageError, ConfigError) as error:
+        raise Fault(key, str(error)) from None
+
+
+def _check_links(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...]) -> None:
+    names = [site.name for site in sites]
+    pairs: list[tuple[Key, str]] = []
+    for number, link in enumerate(links):
+        key = ("link", number, "sites")
+        for place, name in enumerate(link.sites):
+            if name not in names:
+                raise Fault((*key, place), f"no site is called {name!r}; known: {', '.join(names)}")
+        if link.sites[0] == link.sites[1]:
+            raise Fault(key, f"expected two different sites, got {link.sites[0]!r} twice")
+        pairs.append((key, "-".join(sorted(link.sites))))
+    _no_repeats(pairs, "link")
+    reached = {names[0]}
+    for _ in sites:
+        for link in links:
+            if reached & set(link.sites):
+                reached |= set(link.sites)
+    apart = ", ".join(name for name in names if name not in reached)
+    if apart:
+        raise Fault(
+            ("link",), f"expected a chain of links from {names[0]!r} to every site; not reached: {apart}"
+        )
+
+
+def _every_pair(sites: tuple[SiteConfig, ...]) -> tuple[LinkConfig, ...]:
+    return tuple(
+        LinkConfig(sites=(one.name, other.name)) for i, one in enumerate(sites) for other in sites[i + 1 :]
+    )
+
+
+def _no_repeats(names: Sequence[tuple[Key, str]], what: str) -> None:
+    seen: set[str] = set()
+    for key, name in names:
+        if name in seen:
+            raise Fault(key, f"the {what} {name!r} appears more than once")
+        seen.add(name)

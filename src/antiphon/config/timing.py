@@ -1,0 +1,76 @@
+"""How long the membership of daemons waits for what: two presets, each figure of which a file may overrule.
+
+Every wait trades speed against false alarms. The presets assume round trips of up to a few milliseconds
+("lan") and of up to half a second ("wan"). They concern only when something is done, never what is then done,
+so daemons with different timings work together.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+HELLOS_PER_SUSPICION = 4
+"""So many signs of life in a row must get lost before silence looks like a failure."""
+
+Preset = Literal["lan", "wan"]
+
+
+class Timing(Struct, frozen=True):
+    """The waits of the membership protocol, in microseconds (thesis 6.1 names its states)."""
+
+    suspect_us: int
+    """A peer that has been silent for so long is suspected to have failed. A floor: a link whose round trip
+    is long or uneven waits longer."""
+    segment_us: int
+    """State SEG: how long a daemon collects what the daemons of its own site say before the site speaks
+    with one voice; about two round trips in a LAN, and the unevenness of its daemons' suspicions."""
+    gather_us: int
+    """State GATHER: how long daemons without news of one another collect who is there before they settle for
+    those they have; about two round trips between the farthest sites."""
+    join_us: int
+    """While gathering, a daemon repeats what it knows so often: a loss then costs one repetition, and
+    several fit into `gather_us`."""
+    probe_us: int
+    """The first wait between two probes of a daemon that is not in the view; it grows with each vain probe
+    up to `probe_max_us`."""
+    probe_max_us: int
+    """The longest wait between two probes: a healed partition is noticed within it and a round trip."""
+    recovery_us: int
+    """The exchange of state and of missing messages is given up, and gathering begins anew, when nothing
+    has moved for so long. More than `suspect_us`: a peer that died is found out by its silence first."""
+    damp_us: int
+    """A link that was lost is kept out of the next views for so long; it doubles with each further loss up to
+    `damp_max_us`, so that a path that comes and goes cannot keep the others from working."""
+    damp_max_us: int
+    """The longest time that a link is kept out."""
+
+    @property
+    def hello_us(self) -> int:
+        """An idle daemon gives a sign of life so often: `suspect_us` / 4."""
+        return self.suspect_us // HELLOS_PER_SUSPICION
+
+
+PRESETS: dict[Preset, Timing] = {
+    "lan": Timing(
+        suspect_us=600_000,
+        segment_us=40_000,
+        gather_us=120_000,
+        join_us=30_000,
+        probe_us=250_000,
+        probe_max_us=1_000_000,
+        recovery_us=2_000_000,
+        damp_us=1_000_000,
+        damp_max_us=30_000_000,
+    ),
+    "wan": Timing(
+        suspect_us=2_500_000,
+        segment_us=100_000,
+        gather_us=400_000,
+        join_us=100_000,
+        probe_us=500_000,
+        probe_max_us=2_000_000,
+        recovery_us=6_000_000,
+        damp_us=1_000_000,
+        damp_max_us=30_000_000,
+    ),
+}

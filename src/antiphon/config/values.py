@@ -1,0 +1,204 @@
+"""What a configuration says, as values: the tables of the file, and the checked whole with its questions."""
+
+from functools import cached_property
+from typing import Annotated
+
+from msgspec import Meta, Struct, structs
+
+from antiphon import limits
+from antiphon.config.timing import PRESETS, Preset, Timing
+from antiphon.errors import ConfigError
+
+_AMOUNT_MAX = 1_000_000_000
+"""Of anything: bytes, milliseconds or cost. Beyond it a number is a slip, and infinity is one."""
+
+Positive = Annotated[float, Meta(gt=0, le=_AMOUNT_MAX)]
+Milliseconds = Annotated[float, Meta(ge=0, le=_AMOUNT_MAX)]
+Wait = Annotated[float, Meta(ge=1, le=3_600_000)] | None
+"""Milliseconds from one to an hour; None leaves it to the preset."""
+Fraction = Annotated[float, Meta(ge=0, lt=1)]
+BufferBytes = Annotated[int, Meta(ge=65_536, le=_AMOUNT_MAX)]
+
+SITE_COST = 0.01
+"""Of the path between two daemons of one site: less than any detour through another site is worth."""
+
+
+# The tables of the file -----------------------------------------------------------------------------------
+
+
+class Emulation(Struct, frozen=True, forbid_unknown_fields=True):
+    """A wide-area path imitated on one machine: applied by the sending daemon to every packet."""
+
+    delay_ms: Milliseconds = 0.0
+    jitter_ms: Milliseconds = 0.0
+    loss: Fraction = 0.0
+
+
+class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """The path between two sites: between any daemon of one and any daemon of the other."""
+
+    sites: tuple[str, str]
+    cost: Positive = 1.0
+    packet_bytes: Annotated[int, Meta(ge=limits.PACKET_MIN_BYTES, le=limits.PACKET_MAX_BYTES)] = (
+        limits.PACKET_DEFAULT_BYTES
+    )
+    window_bytes: BufferBytes = limits.LINK_WINDOW_MAX_BYTES
+    rate_bytes_per_s: Annotated[int, Meta(ge=0, le=1000 * _AMOUNT_MAX)] = 0
+    """A ceiling on the sending rate of each side; 0 leaves it to the congestion window."""
+    emulate: Emulation | None = None
+
+
+class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """One daemon: where its peers and its clients reach it."""
+
+    name: str
+    address: str
+    clients: tuple[str, ...] = ()
+
+
+class SiteConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Daemons that reach one another by one LAN packet."""
+
+    name: str
+    daemon: tuple[DaemonConfig, ...]
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a deployment may tune; the defaults suit a LAN and a WAN of moderate size."""
+
+    name: str = "antiphon"
+    delta_ms: Positive = 5.0
+    unstable_bytes: BufferBytes = limits.UNSTABLE_MAX_BYTES
+    output_soft_bytes: BufferBytes = limits.SESSION_OUTPUT_SOFT_BYTES
+    output_hard_bytes: BufferBytes = limits.SESSION_OUTPUT_HARD_BYTES
+    membership: Preset = "wan"
+    suspect_ms: Wait = None
+    segment_ms: Wait = None
+    gather_ms: Wait = None
+    join_ms: Wait = None
+    probe_ms: Wait = None
+    probe_max_ms: Wait = None
+    recovery_ms: Wait = None
+    damp_ms: Wait = None
+    damp_max_ms: Wait = None
+
+    def timing(self) -> Timing:
+        """The waits of the membership: the preset, with what was set beside it."""
+        chosen: dict[str, float | None] = {
+            name: getattr(self, f"{name.removesuffix('_us')}_ms") for name in Timing.__struct_fields__
+        }
+        overruled = {name: round(wait * 1_000) for name, wait in chosen.items() if wait is not None}
+        return structs.replace(PRESETS[self.membership], **overruled)
+
+
+class File(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    site: tuple[SiteConfig, ...]
+    cluster: Settings = Settings()
+    link: tuple[LinkConfig, ...] = ()
+
+
+# The checked whole ----------------------------------------------------------------------------------------
+
+
+class Config(Struct, frozen=True, dict=True):
+    """A checked configuration. A site's and a daemon's number is its place in the file, from 0.
+
+    Daemon numbers count through the sites: two sites of two daemons have the daemons 0 and 1, and 2 and 3.
+    What is asked for often is worked out once, at the first question.
+    """
+
+    settings: Settings
+    sites: tuple[SiteConfig, ...]
+    links: tuple[LinkConfig, ...]
+    digest: int
+    """Daemons with different configurations must not talk: this goes into every packet."""
+
+    def site_number(self, name: str) -> int:
+        """The number of the site called `name`, which must be one of ours."""
+        return [site.name for site in self.sites].index(name)
+
+    def daemons(self) -> list[tuple[int, DaemonConfig]]:
+        """Every daemon with the number of its site, in the order of their numbers."""
+        return [(number, daemon) for number, site in enumerate(self.sites) for daemon in site.daemon]
+
+    def daemon_number(self, name: str) -> int:
+        """The number of the daemon called `name`; a ConfigError that lists the known ones otherwise."""
+        if name not in self.daemon_names:
+            raise ConfigError(f"no daemon is called {name!r}; known: {', '.join(self.daemon_names)}")
+        return self.daemon_names.index(name)
+
+    @cached_property
+    def daemon_names(self) -> tuple[str, ...]:
+        """By daemon number."""
+        return tuple(daemon.name for _, daemon in self.daemons())
+
+    @cached_property
+    def daemon_count(self) -> int:
+        """In all sites together."""
+        return len(self.daemon_names)
+
+    def site_of(self, daemon: int) -> int:
+        """The number of the site that the daemon belongs to."""
+        return self._site_numbers[daemon]
+
+    def daemons_of(self, site: int) -> tuple[int, ...]:
+        """The numbers of the site's daemons, ascending."""
+        return self._daemons_by_site[site]
+
+    def neighbours_of(self, daemon: int) -> tuple[int, ...]:
+        """Every other daemon with which this one may exchange packets, ascending.
+
+        Those of its own site, and those of all sites that a link joins to it.
+        """
+        return self._neighbours[daemon]
+
+    def are_neighbours(self, daemon: int, other: int) -> bool:
+        """Whether these two, different ones, may exchange packets."""
+        return daemon != other and (self.site_of(daemon), self.site_of(other)) in self._links_by_sites
+
+    def link_between(self, daemon: int, other: int) -> LinkConfig:
+        """How two neighbours are joined: by their sites' link, or inside a site by one with the defaults."""
+        return self._links_by_sites[self._site_numbers[daemon], self._site_numbers[other]]
+
+    @cached_property
+    def _site_numbers(self) -> tuple[int, ...]:
+        return tuple(site for site, _ in self.daemons())
+
+    @cached_property
+    def _daemons_by_site(self) -> tuple[tuple[int, ...], ...]:
+        found: list[list[int]] = [[] for _ in self.sites]
+        for daemon, site in enumerate(self._site_numbers):
+            found[site].append(daemon)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def _neighbours(self) -> tuple[tuple[int, ...], ...]:
+        sites = range(len(self.sites))
+        reachable = [
+            [
+                daemon
+                for far in sites
+                if (site, far) in self._links_by_sites
+                for daemon in self.daemons_of(far)
+            ]
+            for site in sites
+        ]
+        return tuple(
+            tuple(other for other in reachable[site] if other != daemon)
+            for daemon, site in enumerate(self._site_numbers)
+        )
+
+    @cached_property
+    def _links_by_sites(self) -> dict[tuple[int, int], LinkConfig]:
+        """Both directions of every link, and of every site the path between its own daemons."""
+        numbers = {site.name: number for number, site in enumerate(self.sites)}
+        found = {
+            (number, number): LinkConfig(sites=(name, name), cost=SITE_COST)
+            for name, number in numbers.items()
+        }
+        for link in self.links:
+            one, other = (numbers[name] for name in link.sites)
+            found[one, other] = found[other, one] = link
+        return found

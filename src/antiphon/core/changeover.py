@@ -1,0 +1,302 @@
+"""From one daemon view to the next: exchange state, recover what is missing, take leave of the old view.
+
+Follows: thesis 6.1.9, 6.1.10 (figures 6.12 to 6.16) and, for groups, the state GTRANS of 6.4.5.
+Deviations: the messages of the recovery are FIFO bundles in the numbering of the new view, so that links,
+fragments and repetition are those of any bundle. Each daemon first says when it has sent all it owes
+("resent"), then when it has got all it needs ("done"); the thesis derives both from ARU values, which would
+not know of bundles that were sent to a daemon because of a late join. What to deliver, drop and signal is
+decided in `membership.recovery`, which also lists where it differs from the figures.
+"""
+
+from antiphon.config import Config
+from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.events import parse_event, parse_groups
+from antiphon.core.groups.membership import Group
+from antiphon.core.groups.merging import Merging
+from antiphon.core.membership.recovery import Recovery, State, control_bundle, parse_state, state_bundle
+from antiphon.core.membership.rounds import Round
+from antiphon.core.observer import Observer
+from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.stability import stamp_after
+from antiphon.core.origin import Origin
+from antiphon.core.term import Term
+from antiphon.errors import BadFrame
+from antiphon.types import ViewId
+from antiphon.wire import bundle as bundles
+from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.packet import Skip
+
+RESENT = b"resent"
+DONE = b"done"
+
+
+class Commitment:
+    """What a daemon has promised in attempts to leave its view, none of which has succeeded yet."""
+
+    def __init__(self, me: int) -> None:
+        self.daemons: frozenset[int] = frozenset((me,))
+        """Their messages will be delivered, also after a hole."""
+        self.line = 0
+        """Everything up to this lts will be delivered."""
+
+
+class Changeover:
+    """One attempt to form a view."""
+
+    def __init__(
+        self,
+        config: Config,
+        me: int,
+        old: Term,
+        new: Term,
+        origin: Origin,
+        delivery: Delivery,
+        merging: Merging | None,
+        commitment: Commitment,
+        observer: Observer | None,
+    ) -> None:
+        self.new = new
+        self.origin = origin
+        self.is_finished = False
+        """Whether everybody is known to have everything."""
+        self.recovery: Recovery | None = None
+        """Once the state of every member is known."""
+        self.dropped_bundles = 0
+        self._config = config
+        self._me = me
+        self._old = old
+        self._delivery = delivery
+        self._merging = merging
+        self._commitment = commitment
+        self._observer = observer
+        self._joining: tuple[tuple[str, int], ...] = ()
+        self._states: dict[int, State] = {}
+        self._resent: set[int] = set()
+        self._done: set[int] = set()
+        self._committed = False
+        self._signalled: set[str] = set()  # groups whose signal came before the general one
+        self._is_signalled = False
+
+    # Exchange -------------------------------------------------------------------------------------------
+
+    def begin(self, joining: tuple[tuple[str, int], ...], now_us: int) -> None:
+        """SendStateTrans (figure 6.12)."""
+        order = self._old.order
+        self._joining = joining
+        state = State(
+            view=self._old.view.id,
+            clock=order.lines.clock,
+            delivered=order.delivered_line,
+            stable=order.lines.stable,
+            committed=tuple(sorted(self._commitment.daemons)),
+            committed_line=self._commitment.line,
+            joining=joining,
+            sources=tuple(
+                told for told in map(order.tell, self._old.view.members) if told.known or told.held
+            ),
+        )
+        self.origin.send_control(state_bundle(state), now_us)
+
+    def take(self, entry: Entry, record: Round | None, now_us: int) -> None:
+        """A bundle of the recovery is delivered."""
+        header = entry.header
+        if not header.flags & Flag.CONTROL:
+            raise BadFrame("bundle: ordered before all members of its view were done")
+        body = bundles.payloads(bytes(entry.bundle), header)[0]
+        if header.flags & Flag.STATE:
+            self._states[entry.source] = parse_state(body)
+            if len(self._states) == len(self.new.view.members):
+                self._compare(record, now_us)
+        elif header.flags & Flag.RECOVERED:
+            self._recover(entry.source, body, record)
+        elif body == RESENT:
+            self._resent.add(entry.source)
+        elif body == DONE:
+            self._done.add(entry.source)
+        self._conclude_step(now_us)
+
+    def _compare(self, record: Round | None, now_us: int) -> None:
+        """Everybody's state is known: send what is ours to send."""
+        self.recovery = Recovery(self._me, self._old.view.id, self._states)
+        for entry, who in self.recovery.to_send(self._old.order.held()):
+            sites = 0
+            for daemon in who:
+                sites |= 1 << self._config.site_of(daemon)
+            wrapped = control_bundle(bytes(entry.bundle), Flag.RECOVERED)
+            self.origin.send_control(wrapped, now_us, sites)
+            if record is not None:
+                record.resent_bundles += 1
+                record.resent_bytes += len(entry.bundle)
+        self.origin.send_control(control_bundle(RESENT, Flag.PHASE), now_us)
+
+    def _recover(self, sender: int, body: bytes, record: Round | None) -> None:
+        state = self._states.get(sender)
+        if state is None or state.view != self._old.view.id or sender == self._me:
+            return  # it belongs to a view that was never ours
+        header = bundles.parse(body)
+        if header.daemon not in self._old.view.members:
+            raise BadFrame("recovered bundle: from outside of its view")
+        order = self._old.order
+        if not self._is_newly_joined(header):
+            if order.has(header.daemon, header.number):
+                return  # it is for another daemon of this site
+            if not header.destinations >> self._config.site_of(self._me) & 1:
+                order.skip(Skip(header.daemon, header.number, header.number, header.lts, header.aru))
+                return
+        if order.recover(Entry(header.daemon, header, body)):
+            if header.flags & Flag.LATE and header.tag == self._me:
+                original = bundles.payloads(body, header)[0]
+                inner = bundles.parse(original)
+                if inner.daemon not in self._old.view.members:
+                    raise BadFrame("recovered bundle: from outside of its view")
+                order.recover(Entry(inner.daemon, inner, original))
+            if record is not None:
+                record.recovered_bundles += 1
+                record.recovered_bytes += len(body)
+
+    def _is_newly_joined(self, header: Header) -> bool:
+        """Whether a bundle that was pruned from this site is now for this daemon."""
+        names = bundles.parse_names(header.names)[1:]
+        return any(group in names and lts < header.lts for group, lts in self._joining)
+
+    def _conclude_step(self, now_us: int) -> None:
+        recovery = self.recovery
+        if recovery is None:
+            return
+        if not self._committed and self._resent >= recovery.together:
+            self._committed = True
+            self._commitment.daemons = recovery.committed
+            self._commitment.line = recovery.committed_line
+            self.origin.send_control(control_bundle(DONE, Flag.PHASE), now_us)
+        if self._committed and len(self._done) == len(self.new.view.members):
+            self.is_finished = True
+
+    # The end of the old view ----------------------------------------------------------------------------
+
+    def conclude(self) -> bool:
+        """DeliverMembership (figure 6.16), up to the new view: deliver the rest, signal, part with those who
+        are lost. Whether the groups must be put together anew, because they were not when the view ended."""
+        recovery = self.recovery
+        assert recovery is not None and self.is_finished
+        rest = self._old.order.undelivered()
+        for entry in rest:
+            entry.delivered = True
+        kept = [entry for entry in rest if recovery.is_delivered(entry)]
+        self.dropped_bundles += len(rest) - len(kept)
+        will_merge = self._will_merge(kept)
+        for entry in kept:
+            is_merge = will_merge and entry.header.flags & Flag.GROUPS
+            if entry.header.lts > recovery.certain_line and not is_merge:
+                self._signal_all(recovery)
+            self._deliver(entry, recovery)
+        self._signal_all(recovery)
+        self._delivery.membership.forget_joins()
+        last_lts = stamp_after(recovery.last_line, self._me) & ~1023
+        view_id = ViewId(self._old.view.id, self.new.view.id, last_lts, self.new.view.members[0])
+        self._delivery.lose(recovery.together, view_id)
+        self._delivery.changed()
+        return self._merging is not None
+
+    def _will_merge(self, rest: list[Entry]) -> bool:
+        """Whether the groups are put together after all. Then they are before any signal, because daemons
+        that are lost to us may have done so without one (figure 6.26 signals first, against 2.8)."""
+        if self._merging is None:
+            return False
+        coming = {entry.source for entry in rest if entry.header.flags & Flag.GROUPS}
+        return coming.issuperset(self._merging.missing)
+
+    def _signal_all(self, recovery: Recovery) -> None:
+        """Nothing that follows is certain to reach those who are lost (stranssig)."""
+        if self._is_signalled:
+            return
+        self._is_signalled = True
+        membership = self._delivery.membership
+        for name in sorted(membership.groups):
+            if membership.groups[name].is_torn(recovery.together):
+                self._delivery.signal(membership.groups[name])
+        if self._observer is not None:
+            self._observer.signalled(self._old.view.id, tuple(sorted(recovery.together)), ())
+
+    def _deliver(self, entry: Entry, recovery: Recovery) -> None:
+        header = entry.header
+        if header.flags & (Flag.LATE | Flag.CONTROL):
+            return
+        if header.flags & Flag.GROUPS:
+            self._tell_observer(entry)
+            self._gather(entry)
+        elif self._merging is not None:
+            self.dropped_bundles += 1  # sent after a merge that has not taken place here
+        elif header.flags & Flag.EVENT:
+            self._deliver_event(entry, recovery)
+        else:
+            names = bundles.parse_names(header.names)[1:]
+            self._signal_before(names, header.lts, recovery)
+            self._tell_observer(entry)
+            self._delivery.message(entry.source, header, entry.bundle)
+
+    def _tell_observer(self, entry: Entry) -> None:
+        if self._observer is not None:
+            self._observer.delivered(self._old.view.id, entry.header)
+
+    def _gather(self, entry: Entry) -> None:
+        """A GROUPS message (figure 6.26): its merge may still take place."""
+        if self._merging is None:
+            return
+        groups = parse_groups(entry.bundle, entry.header)
+        if self._merging.add(entry.source, groups):
+            view_id = ViewId(self._old.view.id, 0, entry.header.lts, entry.source)
+            self._delivery.merge(self._merging.gathered, view_id)
+            self._merging = None
+
+    def _line_of(self, group: Group, recovery: Recovery, joiner: int | None = None) -> int:
+        hosts = {daemon for daemon, _ in group.members}
+        if joiner is not None:
+            hosts.add(joiner)
+        return recovery.line_of(hosts)
+
+    def _signal_before(self, names: tuple[str, ...], lts: int, recovery: Recovery) -> None:
+        """Signal the torn groups among these for which the certain part of the stream is over."""
+        groups = self._delivery.membership.groups
+        for name in names:
+            group = groups.get(name)
+            if group is None:  # a private name, or nobody is left
+                if lts > recovery.line_of(()):
+                    self._tell_signal(name, recovery)
+            elif lts > self._line_of(group, recovery):
+                self._signal(group, recovery)
+
+    def _signal(self, group: Group, recovery: Recovery) -> None:
+        """The certain part of a group's stream is over; its members care only if some of them are lost."""
+        if group.is_torn(recovery.together):
+            self._delivery.signal(group)
+        self._tell_signal(group.name, recovery)
+
+    def _tell_signal(self, name: str, recovery: Recovery) -> None:
+        if self._observer is not None and not self._is_signalled and name not in self._signalled:
+            self._signalled.add(name)
+            self._observer.signalled(self._old.view.id, tuple(sorted(recovery.together)), (name,))
+
+    def _deliver_event(self, entry: Entry, recovery: Recovery) -> None:
+        header = entry.header
+        event = parse_event(entry.bundle, header)
+        membership = self._delivery.membership
+        after: list[str] = []
+        names = [event.group] if event.group else membership.groups_of((entry.source, header.session))
+        for name in names:
+            group = membership.groups.get(name)
+            if group is not None and header.lts > self._line_of(group, recovery, entry.source):
+                self._signal(group, recovery)
+        self._tell_observer(entry)
+
+        def mark(name: str) -> tuple[ViewId, frozenset[int] | None]:
+            group = membership.groups[name]
+            if header.lts <= self._line_of(group, recovery, entry.source):
+                return ViewId(self._old.view.id, 0, header.lts, entry.source), None
+            after.append(name)
+            return ViewId(self._old.view.id, self.new.view.id, header.lts, entry.source), recovery.together
+
+        self._delivery.event(entry.source, header, event, mark)
+        for name in after:
+            group = membership.groups.get(name)
+            if group is not None:
+                self._signal(group, recovery)

@@ -1,0 +1,598 @@
+"""Daemon membership: finding out who is there, and agreeing on a view to form.
+
+Follows: thesis 6.1 (figures 6.1 to 6.11): the states OP, SEG, REP and GATHER, and the proposal (NEWMEMB) that
+leads to STATETRANS and EVS, whose work `recovery` and the node do.
+Deviations, each because the text leaves a hole or a WAN asks for more:
+- evidence works in both directions: a pair of daemons counts only if each hears that the other hears it
+- what daemons gather is who works with whom (`gathering`); the smallest daemon of a connected component
+  proposes its view together with the links to use, so that a pair that does not work is routed around
+- while daemons gather in order to merge, their views go on working; only the proposal stops them
+- view identifiers are Lamport stamps; a proposal is accepted only if its stamp is greater than that of any
+  proposal accepted before, so identifiers grow at every daemon
+- a member that gives up a view says so in its beats, and the news spreads along the links at once; the thesis
+  leaves it to each daemon's own detection
+- a daemon that was itself paused adds the pause to its patience with everybody
+Checked by: tests/paper/test_daemon_membership.py, the oracle's properties 2.1 to 2.4, 2.16 and 2.20.
+"""
+
+from antiphon.config import Config
+from antiphon.core.effects import Datagram
+from antiphon.core.membership.gathering import Gathering, Pair, mask_bytes
+from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.rounds import Reason, Rounds
+from antiphon.core.membership.states import FORMING, Host, State
+from antiphon.core.membership.view import DaemonView
+from antiphon.core.overlay.topology import choose_links
+from antiphon.wire import membership as words
+from antiphon.wire import packet
+from antiphon.wire.membership import Beat, Proposal, Station
+from antiphon.wire.packet import PacketKind
+
+GATHERS_MAX = 6
+"""A gathering that always brings something new ends after so many times its usual length."""
+STUCK_RECOVERIES = 10
+"""A view that is being formed is given up after so many recovery times without news: a member that has got
+everything sees nothing of what others still send each other, perhaps over slow links. Those who wait for a
+member that has failed find out by its silence, much sooner."""
+STATIONS_PER_BEAT = 24
+"""So many stations fit a packet that crosses every path whole."""
+BETTER_AFTER_US = 30_000_000
+"""A link that is missing between two members is added when they have heard each other for so long without a
+break: every view change costs everybody a stop, and the view works without it."""
+PATIENCE_GATHERS = 9
+"""How many gatherings a daemon waits for another one's proposal."""
+
+
+class DaemonMembership:
+    """The membership of one daemon: beats and proposals in and out, decisions to the host."""
+
+    def __init__(
+        self,
+        config: Config,
+        me: int,
+        incarnation: int,
+        host: Host,
+        datagrams: list[Datagram],
+        view: DaemonView,
+        now_us: int,
+    ) -> None:
+        self.state = State.OP
+        self.view = view
+        """The installed view."""
+        self.is_active = False
+        """Whether the installed view works."""
+        self.forming: DaemonView | None = None
+        self.promised = view.id
+        """The newest proposal that this daemon has accepted or made."""
+        self.rounds = Rounds()
+        self.timing = config.settings.timing()
+        self.representative = me
+        self.since_us = now_us
+        """When the installed view was installed."""
+        self._me = me
+        self._incarnation = incarnation
+        self._config = config
+        self._host = host
+        self._datagrams = datagrams
+        self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
+        self._site_mates = frozenset(config.daemons_of(config.site_of(me))) - {me}
+        self._everybody = frozenset(range(config.daemon_count))
+        self._gathering = Gathering()
+        self._missed: frozenset[int] = frozenset()  # members to which a link should be and is not
+        self._round = 0  # stamp of the search that we take part in while the view works
+        self._finished_round = 0
+        self._serial = view.id
+        self._began_us = now_us  # when the round began: what was heard before does not count as evidence
+        self._entered_us = now_us
+        self._changed_us = now_us  # when the gathering last brought something new
+        self._beat_us = now_us  # when to repeat what is known
+        self._progress_us = now_us
+        self._stuck_after_us = self.timing.recovery_us
+        self._forsaken_us = now_us  # when our representative last was without a view, as we are
+        self._probe_us: int | None = now_us  # when the next absent daemon is to be asked
+
+    def start(self, now_us: int) -> None:
+        """The daemon is up."""
+        self._lose(Reason.STARTED, None, "this daemon was started", now_us)
+
+    # Questions ------------------------------------------------------------------------------------------
+
+    @property
+    def company(self) -> DaemonView | None:
+        """The view over whose links this daemon works: the one being formed, or the installed one."""
+        if self.forming is not None:
+            return self.forming
+        return self.view if self.is_active else None
+
+    def is_live(self, number: int, now_us: int) -> bool:
+        """Whether this daemon and another one hear each other, by what was learnt in this round."""
+        company = self.company
+        if company is not None and number in company.members and number not in self._missed:
+            return number in company.neighbours(self._me)
+        peer = self.peers[number]
+        since_us = self._began_us if company is None else max(self.since_us, now_us - self._fresh_us(peer))
+        if not peer.is_live(since_us, now_us):
+            return False
+        return not self._is_friend(peer) or peer.heard_us >= now_us - self._fresh_us(peer)
+
+    def _fresh_us(self, peer: Peer) -> int:
+        """For how long evidence of a peer that we beat regularly is good."""
+        regular_us = self.timing.join_us if self.company is None else self.timing.probe_max_us
+        return 5 * regular_us + 2 * (peer.rtt_us + 4 * peer.rtt_variance_us)
+
+    def _slowest_us(self) -> int:
+        """The longest round trip to any daemon that was heard lately."""
+        return max(
+            (
+                peer.rtt_us + 4 * peer.rtt_variance_us
+                for peer in self.peers.values()
+                if peer.heard_us >= self._began_us
+            ),
+            default=0,
+        )
+
+    @property
+    def _gather_us(self) -> int:
+        """How long nothing new must have come before a view is proposed."""
+        return self.timing.gather_us + self._slowest_us()
+
+    # Beats ----------------------------------------------------------------------------------------------
+
+    def hear(self, sender: int, incarnation: int, beat: Beat, now_us: int) -> None:
+        """A beat of a neighbour came in."""
+        peer = self.peers[sender]
+        peer.hear(incarnation, beat, now_us, 3 * self.timing.probe_max_us)
+        self._host.witness(beat.lts)
+        if beat.question:
+            self._beat(peer, now_us, question=False)
+        if self._is_company_lost(peer, incarnation, beat, now_us):
+            return
+        if self.state in FORMING:
+            return
+        if beat.stations:
+            self._learn(peer, beat, now_us)
+        if self.state is State.OP:
+            self._meet(peer, now_us, is_asking=bool(beat.stations))
+
+    def _is_company_lost(self, peer: Peer, incarnation: int, beat: Beat, now_us: int) -> bool:
+        """Whether a beat shows that a member is no longer with us."""
+        company = self.company
+        if company is None or peer.number not in company.members:
+            return False
+        if incarnation != company.incarnation(peer.number):
+            if beat.echo_us < now_us - self.timing.suspect_us:
+                return False  # it may be an echo of the past; the answer to our own beat will tell
+            self._lose(Reason.RESTARTED, peer.number, f"{self._name(peer.number)} was restarted", now_us)
+            return True
+        if beat.promised >= company.id and beat.engaged != company.id:
+            detail = f"{self._name(peer.number)} has given up the view"
+            self._lose(Reason.ABANDONED, peer.number, detail, now_us)
+            return True
+        return False
+
+    def _meet(self, peer: Peer, now_us: int, *, is_asking: bool) -> None:
+        """While the view works: is there somebody to merge with? One who is gathering is joined at once, so
+        that both gather at the same time; others after a while, if the last attempt was vain."""
+        is_member = peer.number in self.view.members
+        if (
+            (is_member and (peer.number not in self._missed or not self._is_steady(peer, now_us)))
+            or peer.state not in (State.OP, State.SEG, State.REP, State.GATHER)
+            or (now_us < peer.refused_until_us and not is_asking)
+            or not self.is_live(peer.number, now_us)
+        ):
+            return
+        if not peer.welcome:  # it may not know yet that we hear it
+            if now_us - peer.asked_us >= self.timing.join_us:
+                peer.asked(self.timing, now_us)
+                self._beat(peer, now_us, question=True)
+        else:
+            name = self._name(peer.number)
+            self._round = self._host.tick()
+            if is_member:
+                detail = f"{name}, to which there is no link, hears us and we hear it"
+                self._gather(Reason.BETTER_LINK, peer.number, detail, now_us)
+            else:
+                detail = f"{name}, which is not in the view, hears us and we hear it"
+                self._gather(Reason.FOUND, peer.number, detail, now_us)
+
+    def _is_steady(self, peer: Peer, now_us: int) -> bool:
+        """Whether a path to a member has worked for long enough to have a link again."""
+        return min(now_us - self.since_us, now_us - peer.heard_since_us) > BETTER_AFTER_US
+
+    def _learn(self, peer: Peer, beat: Beat, now_us: int) -> None:
+        """A daemon that gathers tells what it knows."""
+        is_member = self.is_active and peer.number in self.view.members
+        if self.state is State.OP:
+            if not is_member or beat.round <= self._finished_round:
+                return  # `_meet` decides about others; and a search that is over is not begun again
+            self._round = beat.round
+            self._gather(Reason.ASKED, peer.number, f"{self._name(peer.number)} gathers", now_us)
+        elif is_member:
+            self._round = max(self._round, beat.round)
+        for station in beat.stations:
+            if station.daemon == self._me:
+                if station.incarnation != self._incarnation and station.serial >= self._serial:
+                    self._serial = station.serial + 1  # of our former life, after a clock went backwards
+                continue
+            if self._gathering.learn(station, now_us):
+                self._changed_us = now_us
+                self._beat_us = min(self._beat_us, now_us + self.timing.join_us // 8)
+
+    def _refresh(self, now_us: int) -> None:
+        """Bring our own station and the list of others up to date."""
+        live = {number for number in self.peers if self.is_live(number, now_us)}
+        self._serial += 1
+        view = self.view if self.is_active else None
+        station = Station(
+            self._me,
+            self._incarnation,
+            self._serial,
+            0 if view is None else view.id,
+            0 if view is None else len(view.members),
+            mask_bytes(live),
+        )
+        if self._gathering.learn(station, now_us):
+            self._changed_us = now_us
+        if self._gathering.expire(now_us - 12 * self.timing.join_us - 4 * self._slowest_us()):
+            self._changed_us = now_us
+
+    def _is_friend(self, peer: Peer) -> bool:
+        """Whether what is gathered is exchanged with a peer. In a working view: with neighbours. Otherwise
+        those who speak for others talk to each other and to those they speak for, unless the only way leads
+        past them."""
+        company = self.company
+        if company is not None and peer.number in company.members:
+            return peer.number in company.neighbours(self._me)  # they pass it on
+        speaker = peer.representative
+        if self.representative == self._me:
+            return speaker in (peer.number, self._me) or not self._hears(speaker)
+        if peer.number == self.representative:
+            return True
+        if self._vouches(self.representative, peer.number):
+            return False
+        return speaker == peer.number or not self._vouches(self.representative, speaker)
+
+    def _hears(self, number: int) -> bool:
+        """Whether the peer who speaks for another one works with us itself."""
+        peer = self.peers.get(number)
+        return peer is not None and peer.echoed_us >= self._began_us
+
+    def _vouches(self, representative: int, number: int) -> bool:
+        """Whether our representative itself works with a peer."""
+        station = self._gathering.stations.get(representative)
+        return station is not None and bool(int.from_bytes(station.live, "little") >> number & 1)
+
+    def _tell(self, now_us: int) -> None:
+        """Repeat what is known to those who should know it, and ask those who may be there."""
+        self._refresh(now_us)
+        self._beat_us = now_us + self.timing.join_us
+        stations = tuple(self._gathering.stations.values())
+        for peer in self.peers.values():
+            if self._is_friend(peer) and self.is_live(peer.number, now_us):
+                for first in range(0, len(stations), STATIONS_PER_BEAT):
+                    some = stations[first : first + STATIONS_PER_BEAT]
+                    self._beat(peer, now_us, question=first == 0, stations=some)
+
+    def _probe(self, now_us: int) -> None:
+        """Ask the absent whether they are there; never stops, but slows down."""
+        for peer in self._absent():
+            if peer.probe_us <= now_us:
+                peer.asked(self.timing, now_us)
+                self._beat(peer, now_us, question=True)
+        self._plan_probe()
+
+    def _absent(self) -> list[Peer]:
+        company = self.company
+        return [
+            peer
+            for peer in self.peers.values()
+            if company is None or peer.number not in company.members or peer.number in self._missed
+        ]
+
+    def _plan_probe(self) -> None:
+        self._probe_us = min((peer.probe_us for peer in self._absent()), default=None)
+
+    def _beat(self, peer: Peer, now_us: int, *, question: bool, stations: tuple[Station, ...] = ()) -> None:
+        company = self.company
+        beat = Beat(
+            clock_us=now_us,
+            echo_us=peer.clock_us,
+            question=question,
+            state=int(self.state),
+            engaged=0 if company is None else company.id,
+            promised=self.promised,
+            lts=self._host.clock,
+            representative=self.representative,
+            welcome=self.is_live(peer.number, now_us),
+            round=self._round if self.is_active else 0,
+            stations=stations,
+        )
+        self._send(peer.number, PacketKind.BEAT, words.encode(beat))
+
+    def _send(self, receiver: int, kind: PacketKind, body: bytes) -> None:
+        prefix = packet.prefix(
+            kind,
+            digest=self._config.digest,
+            sender=self._me,
+            receiver=receiver,
+            incarnation=self._incarnation,
+        )
+        data = packet.head(prefix) + body
+        self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
+
+    # Losing a view --------------------------------------------------------------------------------------
+
+    def lost_link(self, number: int, reason: Reason, detail: str, now_us: int) -> None:
+        """A link of the view, installed or being formed, has failed."""
+        self.peers[number].lost(self.timing, now_us)
+        self._lose(reason, number, detail, now_us)
+
+    def progress(self, now_us: int) -> None:
+        """The view that is being formed comes along."""
+        self._progress_us = now_us
+
+    def _lose(self, reason: Reason, peer: int | None, detail: str, now_us: int) -> None:
+        """DeclareMembLoss (figure 6.5): nothing that was agreed holds any more; look around anew."""
+        company = self.company
+        self.rounds.left(self.state.word, now_us)
+        self.rounds.begin(reason, peer, detail, now_us)
+        if self.forming is not None:
+            self.forming = None
+            self._host.give_up()
+        if self.is_active:
+            self.is_active = False
+            self._host.freeze()
+        self._missed = frozenset()
+        self._began_us = now_us
+        self._changed_us = now_us
+        self._beat_us = now_us + self.timing.join_us
+        self.representative = self._me
+        self._gathering.clear()
+        self._enter(State.SEG, reason, now_us)
+        for other in self.peers.values():
+            other.ask_soon(self.timing.join_us, now_us)
+        if company is not None:  # neighbours first: with them the news spreads
+            for number in company.neighbours(self._me):
+                self._beat(self.peers[number], now_us, question=True)
+                self.peers[number].asked(self.timing, now_us)
+        self._probe(now_us)
+
+    def _enter(self, state: State, reason: Reason, now_us: int) -> None:
+        self.state = state
+        self._entered_us = now_us
+        self._host.entered(state.word, reason, now_us)
+
+    def _change(self, state: State, reason: Reason, now_us: int) -> None:
+        """Go on to a state within the round."""
+        self.rounds.left(self.state.word, now_us)
+        self._enter(state, reason, now_us)
+
+    # Gathering ------------------------------------------------------------------------------------------
+
+    def _gather(self, reason: Reason, peer: int | None, detail: str, now_us: int) -> None:
+        """Look for a larger view, while the one we have works."""
+        self.rounds.begin(reason, peer, detail, now_us)
+        self._gathering.clear()
+        self._began_us = now_us
+        self._changed_us = now_us
+        self._enter(State.GATHER, reason, now_us)
+        for other in self._absent():
+            other.ask_soon(self.timing.join_us, now_us)
+        self._probe(now_us)
+        self._tell(now_us)
+
+    def _end_segment(self, now_us: int) -> None:
+        """Segment timeout (figure 6.7): the smallest daemon that is there speaks for the site."""
+        present = [
+            number
+            for number in self._site_mates
+            if self.is_live(number, now_us) and self.peers[number].engaged == 0
+        ]
+        self.representative = min([self._me, *present])
+        self._changed_us = now_us
+        if self.representative == self._me:
+            self._change(State.GATHER, Reason.ALONE, now_us)
+        else:
+            self._forsaken_us = now_us
+            self._change(State.REP, Reason.REPRESENTED, now_us)
+        self._tell(now_us)
+
+    def _is_representative_gone(self, now_us: int) -> bool:
+        """Whether it is silent, or has been forming a view for so long that we cannot be in it."""
+        peer = self.peers[self.representative]
+        if peer.engaged == 0:
+            self._forsaken_us = now_us
+        return (
+            now_us - self._forsaken_us > 5 * self.timing.join_us
+            or peer.heard_us < now_us - self._fresh_us(peer)
+        )
+
+    def _decide(self, now_us: int) -> None:
+        """Is it time to propose a view, and is it ours to propose?"""
+        self._refresh(now_us)
+        members, pairs = self._gathering.component(self._me)
+        waited_us = now_us - self._entered_us
+        is_quiet = now_us - self._changed_us >= self._gather_us
+        is_worth_it = not self.is_active or self._is_better(members, pairs)
+        if is_quiet and not is_worth_it:
+            self._back_to_work(now_us)
+            return
+        if min(members) != self._me:
+            if waited_us > PATIENCE_GATHERS * self._gather_us:
+                if self.is_active:
+                    self._back_to_work(now_us)
+                else:
+                    self._lose(Reason.UNANSWERED, None, "nobody proposed a view", now_us)
+            return
+        is_late = waited_us > GATHERS_MAX * self._gather_us
+        if not is_late:
+            # With everybody there, only links could still be found.
+            enough_us = self._gather_us // 4 if members == self._everybody else self._gather_us
+            if now_us - self._changed_us < enough_us:
+                return
+            if not self._gathering.is_whole(members):
+                return
+        if is_worth_it:
+            self._propose(members, pairs, now_us)
+
+    def _is_better(self, members: frozenset[int], pairs: set[Pair]) -> bool:
+        """Whether what was gathered makes a better view than the one that works."""
+        if not members <= frozenset(self.view.members):
+            return True
+        if len(members) < len(self.view.members) or pairs <= set(self.view.links):
+            return False
+        return bool(set(choose_links(self._config, sorted(members), pairs)) - set(self.view.links))
+
+    def _back_to_work(self, now_us: int) -> None:
+        """Nobody came of it: the view goes on, and the next attempt waits a little."""
+        peer = self.rounds.current.peer if self.rounds.current is not None else None
+        if peer is not None and peer not in self.view.members:
+            self.peers[peer].refused_until_us = now_us + self.timing.probe_max_us
+        self._finished_round = self._round
+        self._change(State.OP, Reason.NOTHING_NEW, now_us)
+        self.rounds.end("nothing new", now_us)
+
+    def _propose(self, members: frozenset[int], pairs: set[Pair], now_us: int) -> None:
+        """Create_Send_NewMemb (figure 6.11)."""
+        stations = self._gathering.stations
+        ordered = tuple(sorted(members))
+        view = DaemonView(
+            self._host.tick(),
+            ordered,
+            tuple(stations[number].incarnation for number in ordered),
+            choose_links(self._config, ordered, pairs),
+        )
+        self._accept(view, now_us)
+
+    def propose(self, sender: int, proposal: Proposal, now_us: int) -> None:
+        """A proposal came in (figure 6.4)."""
+        self._host.witness(proposal.id)
+        view = DaemonView(proposal.id, proposal.members, proposal.incarnations, proposal.links)
+        if view.incarnation(self._me) != self._incarnation or self.state in FORMING:
+            return
+        if view.id <= self.promised:
+            return  # others have agreed on something newer, or it is a copy
+        if sender not in view.neighbours(self._me):
+            return
+        self._accept(view, now_us)
+
+    def _accept(self, view: DaemonView, now_us: int) -> None:
+        self.promised = view.id
+        if self.rounds.current is None:  # we were not asked before
+            self.rounds.begin(Reason.PROPOSED, view.members[0], "a view was proposed", now_us)
+        if self.is_active:
+            self.is_active = False
+            self._host.freeze()
+        self.forming = view
+        self._missed = frozenset()
+        self._plan_probe()
+        self._progress_us = now_us
+        self._stuck_after_us = STUCK_RECOVERIES * self.timing.recovery_us + 4 * self._slowest_us()
+        self._change(State.STATETRANS, Reason.PROPOSED, now_us)
+        self._host.form(view, now_us)
+        for number in view.neighbours(self._me):
+            self.pass_on(number)
+
+    def pass_on(self, number: int) -> None:
+        """Tell a neighbour in the view that is being formed about it."""
+        view = self.forming
+        assert view is not None
+        proposal = Proposal(view.id, view.members, view.incarnations, view.links)
+        self._send(number, PacketKind.PROPOSAL, words.encode(proposal))
+
+    # Forming --------------------------------------------------------------------------------------------
+
+    def state_is_known(self, now_us: int) -> None:
+        """Every member's state has come."""
+        self._change(State.EVS, Reason.STATE_KNOWN, now_us)
+        self._progress_us = now_us
+
+    def installed(self, transitional: frozenset[int], now_us: int) -> None:
+        """The view that was being formed is installed."""
+        before, view = self.view, self.forming
+        assert view is not None
+        self.view = view
+        self.forming = None
+        self.is_active = True
+        self.since_us = now_us
+        self.representative = self._site_representative(view)
+        self._missed = self._missed_in(view)
+        self._change(State.OP, Reason.INSTALLED, now_us)
+        if self.rounds.current is not None:
+            record = self.rounds.current
+            record.view = view.id
+            record.members = view.members
+            record.joined = tuple(sorted(set(view.members) - transitional))
+            record.lost = tuple(sorted(set(before.members) - set(view.members)))
+            self.rounds.end("installed", now_us)
+        for number, peer in self.peers.items():
+            if number not in view.members or number in self._missed:
+                peer.ask_soon(self.timing.probe_us, now_us)
+        self._plan_probe()
+
+    def _missed_in(self, view: DaemonView) -> frozenset[int]:
+        """The members to which this daemon should have a link and has none: its representative, or if it is
+        one, those of neighbouring sites."""
+        wanted = {self.representative}
+        if self.representative == self._me:
+            smallest: dict[int, int] = {}
+            for number in view.members:
+                smallest.setdefault(self._config.site_of(number), number)
+            wanted = set(smallest.values()) & self.peers.keys()
+        return frozenset(wanted - {self._me, *view.neighbours(self._me)})
+
+    def _site_representative(self, view: DaemonView) -> int:
+        return min(number for number in view.members if number in self._site_mates or number == self._me)
+
+    # Time -----------------------------------------------------------------------------------------------
+
+    def excuse(self, pause_us: int) -> None:
+        """This daemon was itself not running for so long: nobody is late because of that."""
+        for peer in self.peers.values():
+            peer.heard_us += pause_us
+        self._entered_us += pause_us
+        self._changed_us += pause_us
+        self._progress_us += pause_us
+
+    def timeout(self, now_us: int) -> None:
+        """Do whatever is due."""
+        if self._probe_us is not None and self._probe_us <= now_us:
+            self._probe(now_us)
+        if self.state is State.SEG:
+            if now_us >= self._entered_us + self.timing.segment_us:
+                self._end_segment(now_us)
+        elif self.state in FORMING:
+            self._watch_forming(now_us)
+        elif self.state is not State.OP and now_us >= self._beat_us:
+            self._tell(now_us)
+            if self.state is State.REP:
+                self._watch_representative(now_us)
+            else:
+                self._decide(now_us)
+
+    def _watch_forming(self, now_us: int) -> None:
+        if now_us >= self._progress_us + self._stuck_after_us:
+            self._lose(Reason.STUCK, None, f"no progress in state {self.state.word}", now_us)
+
+    def _watch_representative(self, now_us: int) -> None:
+        if self._is_representative_gone(now_us):
+            name = self._name(self.representative)
+            self._lose(Reason.SILENCE, self.representative, f"{name} no longer speaks for us", now_us)
+        elif now_us - self._entered_us > PATIENCE_GATHERS * self._gather_us:
+            self._lose(Reason.UNANSWERED, self.representative, "nobody proposed a view", now_us)
+
+    def next_deadline_us(self) -> int | None:
+        """When `timeout` has something to do."""
+        deadline_us = self._probe_us
+        if self.state is State.OP:
+            return deadline_us
+        if self.state is State.SEG:
+            due_us = self._entered_us + self.timing.segment_us
+        elif self.state in FORMING:
+            due_us = self._progress_us + self._stuck_after_us
+        else:
+            due_us = self._beat_us
+        return due_us if deadline_us is None else min(due_us, deadline_us)
+
+    def _name(self, number: int) -> str:
+        return self._config.daemon_names[number]

@@ -1,0 +1,80 @@
+"""What is known of other daemons while a view is gathered, and the view that follows from it.
+
+Follows: thesis 6.1.8 (JOIN messages carry members and representatives until everybody knows everybody).
+Deviation: what is passed on is each daemon's own word on whom it works with, so that daemons which only reach
+one another through a third are found, and pairs that work in one direction only are not relied upon.
+"""
+
+from antiphon.wire.membership import Station
+
+Pair = tuple[int, int]
+
+
+def mask_bytes(daemons: set[int]) -> bytes:
+    """A set of daemon numbers as it stands in a station.
+
+    >>> mask_bytes({0, 9}).hex()
+    '0102'
+    """
+    mask = 0
+    for daemon in daemons:
+        mask |= 1 << daemon
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+class Gathering:
+    """The stations of one round."""
+
+    def __init__(self) -> None:
+        self.stations: dict[int, Station] = {}
+        self._refreshed_us: dict[int, int] = {}
+
+    def clear(self) -> None:
+        self.stations.clear()
+        self._refreshed_us.clear()
+
+    def learn(self, station: Station, now_us: int) -> bool:
+        """Take a daemon's word; whether it says anything new."""
+        known = self.stations.get(station.daemon)
+        if known is not None and known.serial >= station.serial:
+            return False
+        self.stations[station.daemon] = station
+        self._refreshed_us[station.daemon] = now_us
+        return known is None or (
+            (known.incarnation, known.view, known.company, known.live)
+            != (station.incarnation, station.view, station.company, station.live)
+        )
+
+    def expire(self, before_us: int) -> bool:
+        """Forget those who were not heard of since then; whether there were any."""
+        old = [daemon for daemon, refreshed_us in self._refreshed_us.items() if refreshed_us < before_us]
+        for daemon in old:
+            del self.stations[daemon], self._refreshed_us[daemon]
+        return bool(old)
+
+    def component(self, me: int) -> tuple[frozenset[int], set[Pair]]:
+        """The daemons that `me` reaches over pairs which both ends vouch for, and these pairs."""
+        masks = {daemon: int.from_bytes(station.live, "little") for daemon, station in self.stations.items()}
+        reached = {me}
+        edge = [me]
+        pairs: set[Pair] = set()
+        while edge:
+            one = edge.pop()
+            for other, mask in masks.items():
+                if masks[one] >> other & 1 and mask >> one & 1 and other != one:
+                    pairs.add((min(one, other), max(one, other)))
+                    if other not in reached:
+                        reached.add(other)
+                        edge.append(other)
+        return frozenset(reached), pairs
+
+    def is_whole(self, members: frozenset[int]) -> bool:
+        """Whether for every view that still works somewhere in `members`, all who have it are there."""
+        counts: dict[int, int] = {}
+        company: dict[int, int] = {}
+        for member in members:
+            station = self.stations[member]
+            if station.view:
+                counts[station.view] = counts.get(station.view, 0) + 1
+                company[station.view] = station.company
+        return all(count >= company[view] for view, count in counts.items())

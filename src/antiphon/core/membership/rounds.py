@@ -1,0 +1,102 @@
+"""Why views change: each round of the daemon membership leaves a record.
+
+A round begins when a daemon loses its view or finds a reason to look for a larger one, and ends with a view,
+with nothing new, or by giving way to the next round. "Why did this view happen?" always has an answer.
+"""
+
+from collections import deque
+from enum import Enum
+
+from msgspec import Struct
+
+from antiphon import limits
+
+
+class Reason(Enum):
+    """Why a round began, or why a state was entered."""
+
+    STARTED = "started"
+    """This daemon has just been started."""
+    SILENCE = "silence"
+    """A neighbour was not heard for too long."""
+    LINK_FAILED = "link-failed"
+    """A packet did not get through, however often it was sent."""
+    RESTARTED = "restarted"
+    """A member is another process than it was."""
+    ABANDONED = "abandoned"
+    """A member told us that it has given up the view."""
+    FOUND = "found"
+    """A daemon outside of the view hears us, and we hear it."""
+    BETTER_LINK = "better-link"
+    """Two members that should have a link to each other, and had none, hear each other again."""
+    ASKED = "asked"
+    """A member of the view gathers."""
+    STUCK = "stuck"
+    """A view that was being formed made no progress."""
+    UNANSWERED = "unanswered"
+    """No proposal came."""
+    ALONE = "alone"
+    """The search in this site is over and this daemon speaks for it."""
+    REPRESENTED = "represented"
+    """The search in this site is over and another daemon speaks for it."""
+    PROPOSED = "proposed"
+    """A view is being formed."""
+    STATE_KNOWN = "state-known"
+    """The state of every member is known."""
+    INSTALLED = "installed"
+    """A view is complete."""
+    NOTHING_NEW = "nothing-new"
+    """There was nobody to merge with."""
+
+
+class Round(Struct):
+    """One attempt to find out who is there."""
+
+    started_us: int
+    reason: Reason
+    peer: int | None
+    detail: str
+    states: list[tuple[str, int]] = []
+    """(state, microseconds spent in it), in order."""
+    ended_us: int | None = None
+    ended: str = ""
+    """How: a word for people and scripts."""
+    view: int | None = None
+    members: tuple[int, ...] = ()
+    joined: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+    recovered_bundles: int = 0
+    """Of the old view, that were missing here and came."""
+    recovered_bytes: int = 0
+    resent_bundles: int = 0
+    """Of the old view, that this daemon sent to others."""
+    resent_bytes: int = 0
+
+
+class Rounds:
+    """The newest rounds of one daemon, and the one that is under way."""
+
+    def __init__(self) -> None:
+        self.past: deque[Round] = deque(maxlen=limits.ROUNDS_KEPT)
+        self.current: Round | None = None
+        self._state_since_us = 0
+
+    def begin(self, reason: Reason, peer: int | None, detail: str, now_us: int) -> None:
+        """A round begins; one that is under way has led to nothing else."""
+        if self.current is not None:
+            self.end("given up", now_us)
+        self.current = Round(now_us, reason, peer, detail)
+        self._state_since_us = now_us
+
+    def left(self, state: str, now_us: int) -> None:
+        """The membership leaves a state."""
+        if self.current is not None:
+            self.current.states.append((state, now_us - self._state_since_us))
+            self._state_since_us = now_us
+
+    def end(self, how: str, now_us: int) -> None:
+        if self.current is not None:
+            self.current.ended_us = now_us
+            self.current.ended = how
+            self.past.append(self.current)
+            self.current = None

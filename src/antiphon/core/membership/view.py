@@ -1,0 +1,26 @@
+"""A view of daemons: who is together, and over which links."""
+
+from msgspec import Struct
+
+
+class DaemonView(Struct, frozen=True):
+    """An agreed set of daemons."""
+
+    id: int
+    """A Lamport timestamp of the daemon that proposed it, greater than any identifier its members knew."""
+    members: tuple[int, ...]
+    """Daemon numbers, ascending."""
+    incarnations: tuple[int, ...]
+    """Of the members, in their order."""
+    links: tuple[tuple[int, int], ...]
+    """Pairs of members, the smaller one first: the overlay."""
+
+    def incarnation(self, daemon: int) -> int | None:
+        """Of a member; None for others."""
+        return self.incarnations[self.members.index(daemon)] if daemon in self.members else None
+
+    def neighbours(self, daemon: int) -> tuple[int, ...]:
+        """The members to which `daemon` has a link."""
+        return tuple(
+            sorted(other for link in self.links if daemon in link for other in link if other != daemon)
+        )

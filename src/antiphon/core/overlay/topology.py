@@ -1,0 +1,92 @@
+"""Which links a view of daemons uses: few of those that work, and enough to reach everybody.
+
+Follows: thesis 3.2 and 6.1: the daemons of a site form a segment, and its representative, the member with the
+smallest number, speaks for it with the other sites.
+Deviations: where two representatives cannot reach each other, or a member cannot reach its representative,
+other pairs that work are taken instead. A path that is broken, or open in one direction only, is thereby
+routed around rather than making the membership fail.
+Checked by: tests/unit/test_topology.py.
+"""
+
+from collections.abc import Collection
+
+from antiphon.config import Config
+
+Pair = tuple[int, int]
+"""Two daemons, the smaller number first."""
+
+
+def choose_links(config: Config, members: Collection[int], live: Collection[Pair]) -> tuple[Pair, ...]:
+    """The links of a view of `members`, sorted; everybody who knows the same computes the same.
+
+    `live` are the pairs of members that work in both directions; they connect all members.
+    """
+    works = frozenset(live)
+    chosen = _stars(config, members, works) | _between_sites(config, works)
+    parts = _Parts(members)
+    for pair in chosen:
+        parts.join(pair)
+    if parts.count > 1:
+        by_cost = sorted(works - chosen, key=lambda pair: (config.link_between(*pair).cost, pair))
+        chosen.update(pair for pair in by_cost if parts.join(pair))
+    assert parts.count == 1, "the live pairs do not connect the members"
+    return tuple(sorted(chosen))
+
+
+def component(start: int, live: Collection[Pair]) -> frozenset[int]:
+    """The daemons that a chain of live pairs connects with `start`, and `start` itself."""
+    neighbours: dict[int, list[int]] = {}
+    for one, other in live:
+        neighbours.setdefault(one, []).append(other)
+        neighbours.setdefault(other, []).append(one)
+    reached = {start}
+    frontier = [start]
+    while frontier:
+        for neighbour in neighbours.get(frontier.pop(), ()):
+            if neighbour not in reached:
+                reached.add(neighbour)
+                frontier.append(neighbour)
+    return frozenset(reached)
+
+
+def _stars(config: Config, members: Collection[int], works: frozenset[Pair]) -> set[Pair]:
+    """In each site, the pairs of the representative and another member."""
+    representatives: dict[int, int] = {}
+    pairs: set[Pair] = set()
+    for member in sorted(members):
+        representative = representatives.setdefault(config.site_of(member), member)
+        pairs.add((representative, member))
+    return pairs & works
+
+
+def _between_sites(config: Config, works: frozenset[Pair]) -> set[Pair]:
+    """For every two sites the smallest pair that works: that of their representatives, if it does."""
+    smallest: dict[tuple[int, int], Pair] = {}
+    for pair in works:
+        sites = config.site_of(pair[0]), config.site_of(pair[1])
+        if sites[0] != sites[1] and (sites not in smallest or pair < smallest[sites]):
+            smallest[sites] = pair
+    return set(smallest.values())
+
+
+class _Parts:
+    """Daemons that are in one part with those they were joined to (Kruskal's forest)."""
+
+    def __init__(self, members: Collection[int]) -> None:
+        self.count = len(members)
+        self._above = {member: member for member in members}
+
+    def join(self, pair: Pair) -> bool:
+        """Whether the two were in different parts until now."""
+        one, other = map(self._top, pair)
+        if one == other:
+            return False
+        self._above[one] = other
+        self.count -= 1
+        return True
+
+    def _top(self, member: int) -> int:
+        above = self._above
+        while above[member] != member:
+            above[member] = member = above[above[member]]
+        return member

@@ -1,0 +1,73 @@
+"""What a daemon has once per daemon view: links, trees, order and flow control, all built from the view.
+
+Nothing of it outlives the view. In particular no credit, window or wish to hold is carried over, so none can
+be lost on the way.
+"""
+
+from antiphon import limits
+from antiphon.config import Config
+from antiphon.core.effects import Datagram
+from antiphon.core.links.hop import HopLink
+from antiphon.core.membership.view import DaemonView
+from antiphon.core.ordering.hold import Hold
+from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
+from antiphon.core.ordering.updates import Announcer
+from antiphon.core.overlay import routing
+from antiphon.core.overlay.forwarding import Forwarder
+from antiphon.core.overlay.fragments import Reassembly
+
+
+class Term:
+    """One daemon's working parts for one daemon view."""
+
+    def __init__(
+        self,
+        config: Config,
+        view: DaemonView,
+        *,
+        me: int,
+        clock: int,
+        datagrams: list[Datagram],
+        now_us: int,
+    ) -> None:
+        settings = config.settings
+        delta_us = int(settings.delta_ms * 1000)
+        self.view = view
+        self.everywhere = 0
+        """Mask of the sites that have members."""
+        for member in view.members:
+            self.everywhere |= 1 << config.site_of(member)
+        incarnation = view.incarnation(me)
+        assert incarnation is not None
+        self.links: dict[int, HopLink] = {}
+        for neighbour in view.neighbours(me):
+            link = config.link_between(me, neighbour)
+            self.links[neighbour] = HopLink(
+                me=me,
+                peer=neighbour,
+                digest=config.digest,
+                view=view.id,
+                incarnation=incarnation,
+                peer_incarnation=view.incarnation(neighbour) or 0,
+                hello_us=settings.timing().hello_us,
+                packet_bytes=link.packet_bytes,
+                window_bytes=link.window_bytes,
+                rate_bytes_per_s=link.rate_bytes_per_s,
+                datagrams=datagrams,
+                now_us=now_us,
+            )
+        branches = routing.branches(config, view.members, view.links, me)
+        self.forwarder = Forwarder(branches, self.links, delta_us)
+        self.order = SymmetricOrder(config.daemon_count, me, view.members, view.id, clock)
+        self.hold = Hold(me)
+        self.announcer = Announcer(delta_us, now_us, view.id)
+        under_way_bytes = 4 * (settings.unstable_bytes + limits.FRAME_MAX_BYTES)
+        self.reassembly = {
+            member: Reassembly(max(limits.REASSEMBLY_MAX_BYTES, under_way_bytes)) for member in view.members
+        }
+        self.unreliable_reassembly = {
+            member: Reassembly(limits.UNRELIABLE_REASSEMBLY_MAX_BYTES) for member in view.members
+        }
+        self.unreliable = {member: Unreliable() for member in view.members}
+        self.incomplete: set[int] = set()
+        """Sources with unreliable bundles of which parts are missing."""

@@ -1,0 +1,73 @@
+"""Suspicion: which neighbours of a view are silent for too long, and whether that is our own fault.
+
+Follows: thesis 6.1.3 ("locally detect a link failed").
+Deviations: the patience with a neighbour follows the measured round trip and its variance, with a configured
+floor; a link that grows silent is asked more often, so that a few lost packets do not look like a lost peer;
+a daemon that was itself stopped (its deadlines passed unserved) excuses its peers for that time first.
+"""
+
+from antiphon.core.links.hop import HopLink, LinkState
+from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.rounds import Reason
+from antiphon.core.term import Term
+
+
+class Watch:
+    """Looks at the links of a daemon now and then: not after every event, because it is much work."""
+
+    def __init__(self, membership: DaemonMembership, names: tuple[str, ...], now_us: int) -> None:
+        self.due_us = now_us
+        self.pauses = 0
+        """How often this daemon was stopped itself."""
+        self._membership = membership
+        self._names = names
+        self._timing = membership.timing
+        self._awaited_us: int | None = None  # the deadline that the driver knows
+        self._handled_us = now_us  # when the last event was handled
+
+    def awaits(self, deadline_us: int | None) -> None:
+        """The driver was told to come back at this time."""
+        self._awaited_us = deadline_us
+
+    def notice_pause(self, term: Term | None, now_us: int) -> None:
+        """Was this daemon itself stopped? Then nobody else is late because of that."""
+        before_us, self._handled_us = self._handled_us, now_us
+        if self._awaited_us is None or now_us <= self._awaited_us:
+            return
+        pause_us = now_us - max(self._awaited_us, before_us)  # what waited meanwhile is handled one by one
+        self._awaited_us = None
+        if pause_us > self._timing.hello_us // 2:
+            self.pauses += 1
+            self._membership.excuse(pause_us)
+            if term is not None:
+                for link in term.links.values():
+                    link.heard_us += pause_us
+
+    def look(self, term: Term, is_forming: bool, now_us: int) -> None:
+        """Suspect the neighbours that are silent for too long or do not get what we send; tell those who may
+        not have heard of the view that is being formed."""
+        self.due_us = now_us + (self._timing.join_us if is_forming else self._timing.hello_us // 4)
+        for number, link in term.links.items():
+            limit_us = self.patience_us(link)
+            silent_us = now_us - link.heard_us
+            name = self._names[number]
+            if silent_us >= limit_us:
+                detail = f"{name} was silent for {silent_us / 1e6:.2f} s (limit {limit_us / 1e6:.2f} s)"
+                self._membership.lost_link(number, Reason.SILENCE, detail, now_us)
+                return
+            if link.state is LinkState.FAILED:
+                detail = f"link to {name}: {link.reason}"
+                self._membership.lost_link(number, Reason.LINK_FAILED, detail, now_us)
+                return
+        if is_forming:
+            for number, link in term.links.items():
+                if link.state is LinkState.CLOSED:
+                    self._membership.pass_on(number)
+
+    def patience_us(self, link: HopLink) -> int:
+        """How long a neighbour may be silent: the configured floor, or two signs of life and three times the
+        longest prompt answer."""
+        timing = self._timing
+        if link.state is LinkState.CLOSED:
+            return timing.suspect_us
+        return max(timing.suspect_us, 2 * timing.hello_us + 3 * link.regulator.patience_us)

@@ -1,0 +1,45 @@
+"""How simulated clients behave, as plain data."""
+
+from msgspec import Struct
+
+from antiphon.service import Service
+
+EVERY_SERVICE = tuple(Service)
+
+
+class Habits(Struct, frozen=True, omit_defaults=True):
+    """How one client behaves."""
+
+    interval_us: int
+    """Mean time between actions; the times are exponentially distributed."""
+    groups: tuple[str, ...]
+    """Groups that it may join and send to."""
+    joins: int = 1
+    """How many of them it joins at first."""
+    services: tuple[Service, ...] = EVERY_SERVICE
+    size_max_bytes: int = 2_000
+    large: float = 0.0
+    """Probability of a message of up to `large_bytes`."""
+    large_bytes: int = 300_000
+    batch_max: int = 6
+    """Messages per bundle."""
+    several_groups: float = 0.15
+    private: float = 0.1
+    self_discard: float = 0.1
+    churn: float = 0.05
+    """Probability that an action is a join or a leave."""
+    quits: float = 0.0
+    """Probability that an action is the end of the session; another one takes its place."""
+    answers: float = 0.0
+    """Probability that an action sends several bundles in a row at different services."""
+    read_bytes_per_s: int = 0
+    """For a slow reader."""
+    priority: int = 0
+    views: bool = True
+    """Whether it wants to be told of the joins and leaves of others."""
+    keeps_name: bool = False
+    """Whether the session that takes the place of one that ended has its name, too."""
+    hasty: float = 0.0
+    """Probability that a join or leave is asked for before the one before it has taken effect."""
+    starts_us: int | None = None
+    """When it connects; at random in the first quarter of the working phase unless told."""

@@ -1,0 +1,139 @@
+"""What befalls a cluster, as plain data: crashes, cuts, troubles of paths, storms of clients.
+
+The same values describe what is done to simulated daemons and what could be done to real ones, with signals
+and rules of a packet filter. Daemons are named, times are whole microseconds.
+"""
+
+from msgspec import Struct
+
+from antiphon.service import Service
+from antiphon.simulator.network import AnyFault
+
+
+class Incident(Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower, omit_defaults=True):
+    """Something that happens `at_us` after the beginning of the working phase."""
+
+    at_us: int = 0
+
+
+class Lasting(Incident, frozen=True, kw_only=True):
+    """An incident that is over `for_us` later; 0: when everything is healed."""
+
+    for_us: int = 0
+
+
+# Daemons --------------------------------------------------------------------------------------------------
+
+
+class Crash(Incident, frozen=True):
+    """A daemon that runs is gone at once, with its memory and its clients."""
+
+    daemon: str
+
+
+class Restart(Incident, frozen=True):
+    """A daemon that does not run starts with an empty memory, its wall clock moved by `step_us`."""
+
+    daemon: str
+    step_us: int = 0
+
+
+class Pause(Lasting, frozen=True):
+    """A daemon handles nothing for a while, and then everything that its socket could hold."""
+
+    daemon: str
+
+
+# The network ----------------------------------------------------------------------------------------------
+
+
+class Partition(Lasting, frozen=True):
+    """Nothing gets from one part to another. There is one partition at a time: the next takes its place."""
+
+    parts: tuple[tuple[str, ...], ...]
+
+
+class Heal(Incident, frozen=True):
+    """Every partition, cut and trouble is over; crashed daemons stay as they are."""
+
+
+class Cut(Lasting, frozen=True):
+    """Nothing gets from one daemon to the other, nor back."""
+
+    daemons: tuple[str, str]
+
+
+class OneWay(Lasting, frozen=True, rename={"sender": "from", "receiver": "to"}):
+    """Packets get from one daemon to the other, but none back."""
+
+    sender: str
+    receiver: str
+
+
+class Flap(Incident, frozen=True):
+    """A pair of daemons is cut again and again."""
+
+    daemons: tuple[str, str]
+    down_us: int
+    up_us: int
+    times: int
+
+
+class Trouble(Lasting, frozen=True):
+    """Paths between these daemons (of a pair, both directions; without any, all) have a fault."""
+
+    fault: AnyFault
+    daemons: tuple[str, ...] = ()
+
+
+# Clients --------------------------------------------------------------------------------------------------
+
+
+class Flood(Incident, frozen=True):
+    """A client of this daemon sends many bundles in a row."""
+
+    daemon: str
+    groups: tuple[str, ...]
+    bundles: int
+    services: tuple[Service, ...]
+    size_max_bytes: int = 500
+    messages: int = 1
+    """Per bundle."""
+
+
+class Visit(Lasting, frozen=True):
+    """A client comes to this daemon, joins, says something, and is gone `for_us` later."""
+
+    daemon: str
+    group: str
+    service: Service
+    graceful: bool = False
+
+
+AnyIncident = Crash | Restart | Pause | Partition | Heal | Cut | OneWay | Flap | Trouble | Flood | Visit
+
+
+class Trigger(Struct, frozen=True, omit_defaults=True):
+    """An incident that waits for the membership: it happens `after_us` after a daemon enters a state."""
+
+    state: str
+    incident: AnyIncident
+    """Its own `at_us` says from when on to wait."""
+    after_us: int = 0
+    daemon: str = ""
+    """The daemon that enters it; any, unless named."""
+    time: int = 1
+    """The how-manieth time, from 1."""
+
+
+def named(incident: AnyIncident) -> tuple[str, ...]:
+    """The daemons without which an incident makes no sense."""
+    match incident:
+        case Crash() | Restart() | Pause() | Flood() | Visit():
+            return (incident.daemon,)
+        case Cut() | Flap() | Trouble():
+            return incident.daemons
+        case OneWay():
+            return (incident.sender, incident.receiver)
+        case Partition() | Heal():
+            return ()

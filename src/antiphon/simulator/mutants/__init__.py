@@ -1,0 +1,16 @@
+"""Deliberately broken protocols: the proof that the oracle can fail.
+
+Each mutant replaces one method, property or function of the core while it is active, and says which
+properties it must break within how many seeds of which scenario. A mutant that survives is a hole in the
+oracle or in the scenarios.
+"""
+
+from antiphon.simulator.mutants.groups import GROUPS
+from antiphon.simulator.mutants.membership import MEMBERSHIP
+from antiphon.simulator.mutants.mutant import Mutant
+from antiphon.simulator.mutants.ordering import ORDERING
+from antiphon.simulator.mutants.recovery import RECOVERY
+
+__all__ = ["MUTANTS", "Mutant"]
+
+MUTANTS: tuple[Mutant, ...] = (*ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS)

@@ -1,0 +1,341 @@
+"""Mutants of the groups when daemons come and go: signals, views of those who remain, merges."""
+
+from typing import Any
+
+from antiphon.core.changeover import Changeover
+from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.events import GroupEvent, HostedGroup
+from antiphon.core.groups.membership import Change, Group, Member, Membership
+from antiphon.core.groups.merging import Merging
+from antiphon.core.node import Node
+from antiphon.simulator.mutants.mutant import Mutant, Original
+from antiphon.types import Cause, View, ViewId
+from antiphon.wire.bundle import Header
+
+Gathered = dict[int, tuple[HostedGroup, ...]]
+
+# The signal -------------------------------------------------------------------------------------------------
+
+
+def _signal_once_and_for_all(original: Original) -> Original:
+    """A group that has had a signal has none in its later views."""
+
+    def view(membership: Membership, group: Group, *arguments: Any) -> Change:
+        signalled = group.is_signalled
+        change: Change = original(membership, group, *arguments)
+        group.is_signalled = signalled
+        return change
+
+    return view
+
+
+def _signal_to_all_groups(original: Original) -> Original:
+    def is_torn(group: Group, together: frozenset[int]) -> bool:
+        return True
+
+    return is_torn
+
+
+def _first_group_forgotten(original: Original) -> Original:
+    def signal(delivery: Delivery, group: Group) -> None:
+        if group.name != min(delivery.membership.groups):
+            original(delivery, group)
+
+    return signal
+
+
+def _signal_again(original: Original) -> Original:
+    def signal(delivery: Delivery, group: Group) -> None:
+        group.is_signalled = False
+        original(delivery, group)
+
+    return signal
+
+
+# Views of those who remain ----------------------------------------------------------------------------------
+
+
+def _with_other_loss(original: Original, **changes: int) -> Original:
+    """A loss whose views get another identifier."""
+
+    def lose(membership: Membership, together: frozenset[int], view_id: ViewId) -> list[Change]:
+        fields = {"epoch": view_id.epoch, "branch": view_id.branch, "lts": view_id.lts}
+        fields.update(changes)
+        return list(original(membership, together, ViewId(**fields, daemon=view_id.daemon)))
+
+    return lose
+
+
+def _loss_without_branch(original: Original) -> Original:
+    return _with_other_loss(original, branch=0)
+
+
+def _loss_before_the_rest(original: Original) -> Original:
+    return _with_other_loss(original, lts=0)
+
+
+def _loss_of_our_own(original: Original) -> Original:
+    """Every daemon puts its own number into the identifier."""
+
+    def lose(delivery: Delivery, together: frozenset[int], view_id: ViewId) -> None:
+        original(delivery, together, ViewId(view_id.epoch, view_id.branch, view_id.lts, delivery._me))
+
+    return lose
+
+
+def _ghosts(original: Original) -> Original:
+    """The first of the lost members stays."""
+
+    def lose(membership: Membership, together: frozenset[int], view_id: ViewId) -> list[Change]:
+        lost = {daemon for group in membership.groups.values() for daemon, _ in group.members} - together
+        return list(original(membership, together | set(sorted(lost)[:1]), view_id))
+
+    return lose
+
+
+def _no_view_before_a_merge(original: Original) -> Original:
+    """Figure 6.22 as it stands: those who remain wait for the view of the merge."""
+
+    def conclude(changeover: Changeover) -> bool:
+        assert changeover.recovery is not None
+        delivery: Any = changeover._delivery
+        groups = delivery.membership.groups
+
+        def lose(together: frozenset[int], view_id: ViewId) -> None:
+            views = {name: group.view for name, group in groups.items()}
+            delivery.membership.lose(together, view_id)
+            for name, group in groups.items():
+                group.view = views[name]
+
+        if changeover.recovery.together != frozenset(changeover.new.view.members):
+            delivery.lose = lose
+        try:
+            return bool(original(changeover))
+        finally:
+            vars(delivery).pop("lose", None)
+
+    return conclude
+
+
+def _events_after_the_signal_without_branch(original: Original) -> Original:
+    def event(delivery: Delivery, source: int, header: Header, event: GroupEvent, mark: Any) -> None:
+        def unbranched(name: str) -> tuple[ViewId, frozenset[int] | None]:
+            view_id, together = mark(name)
+            return ViewId(view_id.epoch, 0, view_id.lts, view_id.daemon), together
+
+        original(delivery, source, header, event, unbranched)
+
+    return event
+
+
+# Merges -----------------------------------------------------------------------------------------------------
+
+
+def _last_groups_not_awaited(original: Original) -> Original:
+    def add(merging: Merging, daemon: int, groups: tuple[HostedGroup, ...]) -> bool:
+        return bool(original(merging, daemon, groups)) or len(merging.missing) == 1
+
+    return add
+
+
+def _with_other_merge(original: Original, change: Any) -> Original:
+    """A merge whose views are changed by `change(view, daemon)`."""
+
+    def merge(membership: Membership, gathered: Gathered, view_id: ViewId, me: int) -> list[Change]:
+        changes: list[Change] = original(membership, gathered, view_id, me)
+        return [Change(change(told.view, me), told.members, told.gone) for told in changes]
+
+    return merge
+
+
+def _merged_with_everybody(original: Original) -> Original:
+    def change(view: View, me: int) -> View:
+        return View(view.group, view.id, view.members, view.members, view.cause, view.changed)
+
+    return _with_other_merge(original, change)
+
+
+def _merged_under_our_number(original: Original) -> Original:
+    def change(view: View, me: int) -> View:
+        own = ViewId(view.id.epoch, view.id.branch, view.id.lts, me)
+        return View(view.group, own, view.members, view.transitional, view.cause, view.changed)
+
+    return _with_other_merge(original, change)
+
+
+def _we_come_first(original: Original) -> Original:
+    """Members who came along stand before the others."""
+
+    def change(view: View, me: int) -> View:
+        ours = set(view.transitional)
+        members = tuple(sorted(view.members, key=lambda name: name not in ours))
+        return View(view.group, view.id, members, view.transitional, view.cause, view.changed)
+
+    return _with_other_merge(original, change)
+
+
+def _only_our_own_come_along(original: Original) -> Original:
+    """The transitional set of a merge has the members at this daemon only."""
+
+    def merge(membership: Membership, gathered: Gathered, view_id: ViewId, me: int) -> list[Change]:
+        changes: list[Change] = original(membership, gathered, view_id, me)
+        told = []
+        for change in changes:
+            local = {name for (daemon, _), name in change.members.items() if daemon == me}
+            view = change.view
+            stay = tuple(name for name in view.transitional if name in local)
+            told.append(
+                Change(
+                    View(view.group, view.id, view.members, stay, view.cause, view.changed), change.members
+                )
+            )
+        return told
+
+    return merge
+
+
+def _views_told_in_short(original: Original) -> Original:
+    """Daemons tell only in which daemon view a group's view was made."""
+
+    def hosted(membership: Membership, daemon: int) -> tuple[HostedGroup, ...]:
+        found: tuple[HostedGroup, ...] = original(membership, daemon)
+        return tuple(HostedGroup(group.name, (group.view[0], 0, 0, 0), group.members) for group in found)
+
+    return hosted
+
+
+def _one_member_a_daemon(original: Original) -> Original:
+    """A daemon tells of one member of each group."""
+
+    def hosted(membership: Membership, daemon: int) -> tuple[HostedGroup, ...]:
+        found: tuple[HostedGroup, ...] = original(membership, daemon)
+        return tuple(HostedGroup(group.name, group.view, group.members[:1]) for group in found)
+
+    return hosted
+
+
+def _early_joins_forgotten(original: Original) -> Original:
+    """Joins that are seen before the groups are whole do not count for pruning."""
+
+    def count(node: Node, now_us: int) -> None:
+        node._early_joins.clear()
+
+    return count
+
+
+def _open_before_merged(_original: object) -> object:
+    """Messages flow while the groups are still being put together."""
+    return property(lambda node: node._changeover is not None)
+
+
+def _accepts_before_merged(_original: object) -> object:
+    """Clients' messages are ordered while the groups are still being put together."""
+
+    def is_accepting(node: Node) -> bool:
+        settings = node.config.settings
+        unstable_bytes = node.order.own_unstable_bytes
+        return node.membership.is_active and not node.hold and unstable_bytes < settings.unstable_bytes
+
+    return property(is_accepting)
+
+
+def _merge_without_a_view(original: Original) -> Original:
+    """Members of a group of which nobody was lost are not told of those who came."""
+
+    def tell(delivery: Delivery, change: Change, cause: Member | None = None) -> None:
+        if change.view.cause is not Cause.MERGE or len(change.view.transitional) > 1:
+            original(delivery, change, cause)
+
+    return tell
+
+
+GROUPS: tuple[Mutant, ...] = (
+    Mutant(
+        "signal once and for all", "a group that has had a signal has none in its later views",
+        frozenset(("2.8",)), Membership, "_view", _signal_once_and_for_all, "partition",
+    ),
+    Mutant(
+        "signal to all groups", "groups that lost nobody are told that they did",
+        frozenset(("2.17", "2.8")), Group, "is_torn", _signal_to_all_groups, "swarm", shown_by=1,
+    ),
+    Mutant(
+        "first group forgotten", "one group is not told that members are lost",
+        frozenset(("2.8",)), Delivery, "signal", _first_group_forgotten, "swarm",
+    ),
+    Mutant(
+        "signal again", "a group is told more than once in one view that members are lost",
+        frozenset(("2.8",)), Delivery, "signal", _signal_again, "swarm",
+    ),
+    Mutant(
+        "loss without branch", "the views of those who remain do not say on which side of the cut they are",
+        frozenset(("2.3", "2.20")), Membership, "lose", _loss_without_branch, "partition",
+    ),
+    Mutant(
+        "loss before the rest", "the view of those who remain is numbered before the last of the old one",
+        frozenset(("2.3",)), Membership, "lose", _loss_before_the_rest, "swarm",
+    ),
+    Mutant(
+        "loss of our own", "every daemon names the view of those who remain after itself",
+        frozenset(("2.4", "2.17", "2.20")), Delivery, "lose", _loss_of_our_own, "crash",
+    ),
+    Mutant(
+        "ghosts", "members at one of the lost daemons stay in their groups",
+        frozenset(("2.8", "2.17")), Membership, "lose", _ghosts, "crash", shown_by=2,
+    ),
+    Mutant(
+        "no view before a merge", "a loss and a merge at once make one view, or none",
+        frozenset(("2.4", "2.7", "2.8", "2.17")), Changeover, "conclude", _no_view_before_a_merge, "swarm",
+        seeds=20, shown_by=19,
+    ),
+    Mutant(
+        "events without branch", "views after the signal do not say on which side of the cut they are",
+        frozenset(("2.4", "2.20")), Delivery, "event", _events_after_the_signal_without_branch, "swarm",
+        shown_by=6,
+    ),
+    Mutant(
+        "last GROUPS not awaited", "groups are put together before the last daemon has told its members",
+        frozenset(("2.17", "2.20")), Merging, "add", _last_groups_not_awaited, "swarm",
+    ),
+    Mutant(
+        "merged with everybody", "in a merged view everybody comes from the same view",
+        frozenset(("2.4",)), Membership, "merge", _merged_with_everybody, "partition",
+    ),
+    Mutant(
+        "merged under our number", "every daemon names the merged view after itself",
+        frozenset(("2.4", "2.17")), Membership, "merge", _merged_under_our_number, "partition",
+    ),
+    Mutant(
+        "we come first", "every daemon lists the members of a merged view from its own side",
+        frozenset(("2.20",)), Membership, "merge", _we_come_first, "partition",
+    ),
+    Mutant(
+        "only our own come along", "the transitional set of a merge has the members at one daemon only",
+        frozenset(("2.4",)), Membership, "merge", _only_our_own_come_along, "partition",
+    ),
+    Mutant(
+        "views told in short", "the two sides of a cut take each other's view for their own",
+        frozenset(("2.4",)), Membership, "hosted", _views_told_in_short, "partition",
+    ),
+    Mutant(
+        "one member a daemon", "a daemon with several members of a group tells of one",
+        frozenset(("2.2", "2.17", "2.20")), Membership, "hosted", _one_member_a_daemon, "partition",
+    ),
+    Mutant(
+        "early joins forgotten", "a join that is seen during a merge does not count for pruning",
+        frozenset(("2.7", "2.10", "2.17")), Node, "_count_early_joins", _early_joins_forgotten, "swarm",
+        shown_by=5,
+    ),
+    Mutant(
+        "open before merged", "what comes while groups are put together counts before they are",
+        frozenset(("2.7", "2.10", "2.11")), Node, "is_between_views", _open_before_merged, "swarm",
+        shown_by=5,
+    ),
+    Mutant(
+        "accepts before merged", "clients' messages are ordered before it is known to whom they must go",
+        frozenset(("2.7", "2.10")), Node, "is_accepting", _accepts_before_merged, "swarm", shown_by=3,
+    ),
+    Mutant(
+        "merge without a view", "a member who comes into a merge alone is not told",
+        frozenset(("2.4", "2.8", "2.9")), Delivery, "_tell", _merge_without_a_view, "swarm",
+    ),
+)  # fmt: skip

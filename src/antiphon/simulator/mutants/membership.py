@@ -1,0 +1,239 @@
+"""Mutants of the daemon membership: who is there, which view is agreed on, what stays of the one before."""
+
+from collections.abc import Collection
+from typing import Any
+
+from antiphon.config import Config, Timing
+from antiphon.core.membership import daemons
+from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.gathering import Pair
+from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.view import DaemonView
+from antiphon.core.node import Node
+from antiphon.simulator.mutants.mutant import Mutant, Original
+from antiphon.wire.membership import Proposal
+from antiphon.wire.packet import PacketKind
+
+_NEVER_US = 1 << 62
+
+# Who is there -----------------------------------------------------------------------------------------------
+
+
+def _probing_ends(original: Original) -> Original:
+    def asked(peer: Peer, timing: Timing, now_us: int) -> None:
+        original(peer, timing, now_us)
+        if peer.probe_wait_us >= timing.probe_max_us:
+            peer.probe_us = _NEVER_US
+
+    return asked
+
+
+def _damped_for_ever(original: Original) -> Original:
+    def lost(peer: Peer, timing: Timing, now_us: int) -> None:
+        original(peer, timing, now_us)
+        if peer.damped_until_us > now_us:
+            peer.damped_until_us = _NEVER_US
+
+    return lost
+
+
+def _nobody_welcome(original: Original) -> Original:
+    """A daemon whose view works does not believe others that they would take it in."""
+
+    def hear(peer: Peer, *arguments: Any) -> None:
+        original(peer, *arguments)
+        peer.welcome = False
+
+    return hear
+
+
+def _strangers_ignored(original: Original) -> Original:
+    """Only daemons of the own site are met while a view works."""
+
+    def meet(membership: DaemonMembership, peer: Peer, *arguments: Any, **others: Any) -> None:
+        if peer.number in membership._site_mates:
+            original(membership, peer, *arguments, **others)
+
+    return meet
+
+
+def _links_as_configured(original: Original) -> Original:
+    def choose_links(config: Config, members: Collection[int], live: Collection[Pair]) -> tuple[Pair, ...]:
+        ordered = sorted(members)
+        configured = {
+            (one, other) for one in ordered for other in config.neighbours_of(one) if other in members
+        }
+        return tuple(original(config, members, {pair for pair in configured if pair[0] < pair[1]}))
+
+    return choose_links
+
+
+# Views and their identifiers --------------------------------------------------------------------------------
+
+
+def _older_proposal_accepted(original: Original) -> Original:
+    def propose(membership: DaemonMembership, sender: int, proposal: Proposal, now_us: int) -> None:
+        promised, membership.promised = membership.promised, 0
+        original(membership, sender, proposal, now_us)
+        membership.promised = membership.promised or promised
+
+    return propose
+
+
+def _identifiers_without_daemon(original: Original) -> Original:
+    """The identifier of a view is a mere time: those who propose at the same time give the same one."""
+
+    def propose(membership: DaemonMembership, members: frozenset[int], pairs: set[Pair], now_us: int) -> None:
+        host: Any = membership._host
+        tick = host.tick
+        host.tick = lambda: tick() & ~1023
+        try:
+            original(membership, members, pairs, now_us)
+        finally:
+            del host.tick
+
+    return propose
+
+
+def _wall_clock_ignored(original: Original) -> Original:
+    def start(node: Node, config: Config, name: str, *, wall_us: int = 0, **others: Any) -> None:
+        original(node, config, name, wall_us=0, **others)
+
+    return start
+
+
+def _members_by_distance(original: Original) -> Original:
+    """Every daemon lists the members from itself on."""
+
+    def form(node: Node, view: DaemonView, now_us: int) -> None:
+        order = sorted(range(len(view.members)), key=lambda at: (view.members[at] - node.me) % 1024)
+        members = tuple(view.members[at] for at in order)
+        lives = tuple(view.incarnations[at] for at in order)
+        original(node, DaemonView(view.id, members, lives, view.links), now_us)
+
+    return form
+
+
+# What stays of the view before ------------------------------------------------------------------------------
+
+
+def _packets_of_any_view(original: Original) -> Original:
+    """A packet is taken to belong to the view that works, whatever it says."""
+
+    def receive(node: Node, data: memoryview, segment_bytes: int, now_us: int) -> None:
+        term = node._working()
+        if term is not None and segment_bytes > 0:
+            changed = bytearray(data)
+            for at in range(0, len(changed), segment_bytes):
+                if changed[at + 2] not in (PacketKind.BEAT, PacketKind.PROPOSAL):
+                    changed[at + 16 : at + 24] = term.view.id.to_bytes(8, "big")
+            data = memoryview(changed)
+        original(node, data, segment_bytes, now_us)
+
+    return receive
+
+
+def _numbers_not_reset(original: Original) -> Original:
+    """A session's first bundle in a view follows its last one in the view before."""
+
+    def install(node: Node, *arguments: Any) -> None:
+        before = {session: session.last_number for session in node.sessions}
+        original(node, *arguments)
+        for session, number in before.items():
+            session.last_number = number
+
+    return install
+
+
+def _ready_not_delivered(original: Original) -> Original:
+    def freeze(node: Node) -> None:
+        node.term.order.ready.clear()
+
+    return freeze
+
+
+def _sends_in_the_frozen_view(original: Original) -> Original:
+    """What clients send after a view has stopped still gets a number in it."""
+
+    def settle(node: Node, now_us: int) -> None:
+        if node._changeover is not None and node.merging is None:
+            while (turn := node.sessions.take()) is not None:
+                node._origin.send(*turn, now_us)
+        original(node, now_us)
+
+    return settle
+
+
+def _delivers_in_the_frozen_view(original: Original) -> Original:
+    """The lines of a view that has stopped move on with what the recovery brings, and so do deliveries."""
+
+    def settle(node: Node, now_us: int) -> None:
+        if node._changeover is not None:
+            node.term.order.settle()
+            node.freeze()
+        original(node, now_us)
+
+    return settle
+
+
+MEMBERSHIP: tuple[Mutant, ...] = (
+    Mutant(
+        "probing ends", "absent daemons are no longer asked once the waits between questions have grown",
+        frozenset(("2.16",)), Peer, "asked", _probing_ends, "partition",
+    ),
+    Mutant(
+        "damped for ever", "a daemon whose link was lost twice is never trusted again",
+        frozenset(("2.16",)), Peer, "lost", _damped_for_ever, "flap", shown_by=9,
+    ),
+    Mutant(
+        "nobody welcome", "two views that work never merge",
+        frozenset(("2.16",)), Peer, "hear", _nobody_welcome, "partition",
+    ),
+    Mutant(
+        "strangers ignored", "a working view merges only with daemons of its members' sites",
+        frozenset(("2.16",)), DaemonMembership, "_meet", _strangers_ignored, "partition",
+    ),
+    Mutant(
+        "links as configured", "links are laid over pairs that do not work",
+        frozenset(("2.16",)), daemons, "choose_links", _links_as_configured, "swarm", seeds=30, shown_by=20,
+    ),
+    Mutant(
+        "older proposal accepted", "a proposal counts although a newer one was accepted before",
+        frozenset(("2.3", "2.4", "2.20")), DaemonMembership, "propose", _older_proposal_accepted, "swarm",
+        shown_by=1,
+    ),
+    Mutant(
+        "identifiers without daemon", "two views that are proposed at the same time have one identifier",
+        frozenset(("2.4", "2.20")), DaemonMembership, "_propose", _identifiers_without_daemon, "partition",
+    ),
+    Mutant(
+        "wall clock ignored", "a restarted daemon begins with the identifiers of its life before",
+        frozenset(("2.20",)), Node, "__init__", _wall_clock_ignored, "restart",
+    ),
+    Mutant(
+        "members by distance", "every daemon lists the members of a view from itself on",
+        frozenset(("2.20",)), Node, "form", _members_by_distance, "crash",
+    ),
+    Mutant(
+        "packets of any view", "packets of the view before count in the new one",
+        frozenset(("2.6", "2.7", "2.10", "2.17", "2.18")), Node, "receive", _packets_of_any_view, "merge",
+    ),
+    Mutant(
+        "numbers not reset", "a session's first bundle in a view waits for its last one of the view before",
+        frozenset(("2.10", "2.17")), Node, "_install", _numbers_not_reset, "crash", shown_by=1,
+    ),
+    Mutant(
+        "ready not delivered", "what was about to be delivered when a view stopped is forgotten",
+        frozenset(("2.7", "2.10", "2.15")), Node, "freeze", _ready_not_delivered, "swarm",
+        seeds=30, shown_by=22,
+    ),
+    Mutant(
+        "sends in the frozen view", "new bundles get numbers in a view whose state was already told",
+        frozenset(("2.7", "2.10")), Node, "settle", _sends_in_the_frozen_view, "swarm",
+    ),
+    Mutant(
+        "delivers in the frozen view", "recovered bundles are delivered as they come, before the signal",
+        frozenset(("2.4", "2.8")), Node, "settle", _delivers_in_the_frozen_view, "swarm",
+        seeds=20, shown_by=13,
+    ),
+)  # fmt: skip

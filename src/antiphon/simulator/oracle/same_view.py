@@ -1,0 +1,22 @@
+"""2.18: all daemons deliver a bundle in the same view, the one in which it was sent."""
+
+from collections.abc import Iterator
+
+from antiphon.simulator.oracle.daemons import daemon_terms, name
+from antiphon.simulator.oracle.verdict import Finding, Property, at
+from antiphon.simulator.trace import Trace
+
+
+def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
+    for term in trace.known(daemon_terms):
+        for record in term.delivered:
+            if record.bundle is None or record.bundle[0] != term.view:
+                yield at(record, f"delivered {name(record.bundle)} while in daemon view {term.view}")
+
+
+DAEMON_PROPERTY = Property(
+    "2.18",
+    "same view delivery (daemons)",
+    "whichever daemons deliver a bundle do so in the view in which it was sent",
+    _look_at_daemons,
+)

@@ -1,0 +1,186 @@
+"""A run before it begins, as plain data: the seed is turned into a plan, and the plan alone is run.
+
+So a run can be written down, made smaller, and run again without the generator that invented it.
+"""
+
+from itertools import product
+from pathlib import Path as FilePath
+from random import Random
+
+import msgspec
+from msgspec import Struct, structs
+
+from antiphon import config
+from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
+from antiphon.errors import UsageError
+from antiphon.simulator.habits import Habits
+from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
+from antiphon.simulator.network import AnyFault, Pair, Path
+
+FIRST_PORT = 5_000
+
+
+class Daemon(Struct, frozen=True, omit_defaults=True):
+    """How one daemon enters the world, and how it lives."""
+
+    name: str
+    starts_us: int = 0
+    clock_us: int = 0
+    """What its monotonic clock shows at time 0."""
+    wall_us: int = 0
+    """What its wall clock shows at time 0."""
+    gathers_us: int = 0
+    """How long a busy daemon lets events gather before it handles them together; 0 for an attentive one."""
+    late_us: int = 0
+    """Its deadlines are served up to so late."""
+
+
+class Site(Struct, frozen=True, omit_defaults=True):
+    """Daemons that are near one another."""
+
+    name: str
+    daemons: tuple[Daemon, ...]
+    latency_us: int = 50
+    faults: tuple[AnyFault, ...] = ()
+
+
+class Route(Struct, frozen=True, omit_defaults=True):
+    """What lies between two sites: a path each way for each pair of their daemons."""
+
+    link: LinkConfig
+    latency_us: int
+    there: tuple[AnyFault, ...] = ()
+    back: tuple[AnyFault, ...] = ()
+
+
+class ClientPlan(Struct, frozen=True, omit_defaults=True):
+    """One client after another at a daemon."""
+
+    name: str
+    """How their names begin; also what their chance comes from, so it stays when others are left out."""
+    daemon: str
+    habits: Habits
+
+
+class Plan(Struct, frozen=True, omit_defaults=True):
+    """Everything that is decided before a run; what is still open comes from `seed`.
+
+    Daemons, paths and clients have chance of their own, so that a plan without some of them stays much the
+    same for the others.
+    """
+
+    scenario: str
+    seed: int
+    sites: tuple[Site, ...]
+    routes: tuple[Route, ...]
+    clients: tuple[ClientPlan, ...]
+    working_us: int
+    """How long clients act, and incidents happen, after the cluster has formed."""
+    settings: Settings = Settings()
+    waits: bool = True
+    """Whether the working phase begins when all daemons are in one view, and not at once."""
+    coalesce: float = 0.0
+    """Probability that packets of a train that arrive together are read in one call."""
+    incidents: tuple[AnyIncident, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
+    dead: tuple[str, ...] = ()
+    """Daemons that do not run at the end; all others do."""
+    damage: tuple[AnyIncident, ...] = ()
+    """What stays when everything else is healed."""
+
+    def chance(self, what: str) -> Random:
+        """The generator for one thing in this run."""
+        return Random(f"{self.scenario} {self.seed} {what}")
+
+    def daemons(self) -> list[Daemon]:
+        """By daemon number."""
+        return [daemon for site in self.sites for daemon in site.daemons]
+
+    def config(self) -> Config:
+        """The configuration that all daemons have."""
+        ports = iter(range(FIRST_PORT, FIRST_PORT + 10_000))
+        sites = tuple(
+            SiteConfig(
+                site.name,
+                tuple(DaemonConfig(daemon.name, f"127.0.0.1:{next(ports)}") for daemon in site.daemons),
+            )
+            for site in self.sites
+        )
+        return config.build(sites, tuple(route.link for route in self.routes), self.settings)
+
+    def paths(self) -> dict[Pair, Path]:
+        """The paths between all daemons that may exchange packets."""
+        numbers: dict[str, list[int]] = {}
+        count = 0
+        for site in self.sites:
+            numbers[site.name] = list(range(count, count + len(site.daemons)))
+            count += len(site.daemons)
+        names = [daemon.name for daemon in self.daemons()]
+        paths: dict[Pair, Path] = {}
+
+        def lay(
+            senders: list[int], receivers: list[int], latency_us: int, faults: tuple[AnyFault, ...]
+        ) -> None:
+            for one, other in product(senders, receivers):
+                if one != other:
+                    random = self.chance(f"path {names[one]} {names[other]}")
+                    paths[one, other] = Path(latency_us, faults, random, self.coalesce)
+
+        for site in self.sites:
+            lay(numbers[site.name], numbers[site.name], site.latency_us, site.faults)
+        for route in self.routes:
+            one, other = (numbers[name] for name in route.link.sites)
+            lay(one, other, route.latency_us, route.there)
+            lay(other, one, route.latency_us, route.back)
+        return paths
+
+    def without(self, daemon: str) -> "Plan":
+        """The same plan for a cluster that never had this daemon; its site goes with its last daemon."""
+        sites = tuple(
+            structs.replace(site, daemons=tuple(other for other in site.daemons if other.name != daemon))
+            for site in self.sites
+        )
+        sites = tuple(site for site in sites if site.daemons)
+        names = {site.name for site in sites}
+        return structs.replace(
+            self,
+            sites=sites,
+            routes=tuple(route for route in self.routes if names.issuperset(route.link.sites)),
+            clients=tuple(client for client in self.clients if client.daemon != daemon),
+            incidents=tuple(_spared(self.incidents, daemon)),
+            damage=tuple(_spared(self.damage, daemon)),
+            triggers=tuple(
+                structs.replace(trigger, incident=incident)
+                for trigger in self.triggers
+                if trigger.daemon != daemon
+                for incident in _spared((trigger.incident,), daemon)
+            ),
+            dead=tuple(name for name in self.dead if name != daemon),
+        )
+
+    def text(self) -> str:
+        """As JSON that `read` understands and people can change."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1).decode()
+
+
+def _spared(incidents: tuple[AnyIncident, ...], daemon: str) -> list[AnyIncident]:
+    """The incidents that do not need this daemon; parts lose it."""
+    kept: list[AnyIncident] = []
+    for incident in incidents:
+        if daemon in named(incident):
+            continue
+        if isinstance(incident, Partition):
+            parts = tuple(tuple(name for name in part if name != daemon) for part in incident.parts)
+            incident = structs.replace(incident, parts=tuple(part for part in parts if part))
+        kept.append(incident)
+    return kept
+
+
+def read(file: FilePath) -> Plan:
+    """The plan in a file that holds `Plan.text`."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Plan)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: not a plan of a run: {error}") from None

@@ -1,0 +1,33 @@
+"""Named kinds of runs: each turns a seed into a plan."""
+
+from collections.abc import Callable
+from random import Random
+
+from antiphon.errors import UsageError
+from antiphon.simulator.plan import Plan
+from antiphon.simulator.scenarios import focused, inflight, merge, steady, swarm
+
+SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
+    "mixed": steady.mixed,
+    "chain": steady.chain,
+    "flood": steady.flood,
+    "large": steady.large,
+    "pruned": steady.pruned,
+    "swarm": swarm.swarm,
+    "partition": focused.partition,
+    "crash": focused.crash,
+    "restart": focused.restart,
+    "cascade": focused.cascade,
+    "oneway": focused.oneway,
+    "flap": focused.flap,
+    "merge": merge.merge,
+    "hundred": focused.hundred,
+    "inflight": inflight.inflight,
+}
+
+
+def plan_of(scenario: str, seed: int) -> Plan:
+    """What the seed decides in this scenario."""
+    if scenario not in SCENARIOS:
+        raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
+    return SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed)

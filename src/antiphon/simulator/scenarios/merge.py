@@ -1,0 +1,111 @@
+"""Merges under load: views change while much is under way on long paths that deliver late and twice.
+
+A packet of a view that has ended may come when the next one works, over the same link. One daemon's clock
+runs ahead, because its clients send to a group of their own, and is ahead of the next view's identifier, too.
+"""
+
+from random import Random
+
+from antiphon.config import LinkConfig, Settings
+from antiphon.service import Service
+from antiphon.simulator.habits import EVERY_SERVICE, Habits
+from antiphon.simulator.incidents import AnyIncident, Partition
+from antiphon.simulator.network import AnyFault, Duplicate, Reorder
+from antiphon.simulator.plan import ClientPlan, Daemon, Plan, Route, Site
+from antiphon.simulator.scenarios.parts import coalesce_of, wide
+
+GROUPS = ("g0", "g1")
+LATENCIES_US = (10_000, 80_000)
+LATE_MAX_US = 200_000
+"""The last packets of a view come so late that the next one may work already."""
+BUNDLES_PER_S = (200, 600)
+"""Of all clients together."""
+FIRST_US = 500_000
+PARTED_US = (900_000, 2_500_000)
+TOGETHER_US = 1_500_000
+
+_AHEAD = Habits(
+    interval_us=2_000, groups=("alone",), services=(Service.FIFO, Service.AGREED), size_max_bytes=50,
+    batch_max=1, private=0.0, churn=0.0, starts_us=0,
+)  # fmt: skip
+
+
+def merge(random: Random, seed: int) -> Plan:
+    """Three to five daemons, 10 to 80 ms apart, some of them at one site, part and come together once or
+    twice while each of their clients sends small bundles as fast as it can."""
+    count = random.randint(3, 5)
+    sites = random.randint(2, count)
+    homes = [*range(sites), *(random.randrange(sites) for _ in range(count - sites))]
+    names = [f"d{number}" for number in range(count)]
+    daemons = [
+        Daemon(name, clock_us=random.randrange(10**12), wall_us=random.randrange(10**15)) for name in names
+    ]
+    incidents: list[AnyIncident] = []
+    at_us = FIRST_US
+    for _ in range(random.randint(1, 2)):
+        far = set(random.sample(names, random.randint(1, count - 1)))
+        parts = (tuple(name for name in names if name not in far), tuple(sorted(far)))
+        for_us = wide(random, *PARTED_US)
+        incidents.append(Partition(parts=parts, at_us=at_us, for_us=for_us))
+        at_us += for_us + TOGETHER_US
+    interval_us = count * 1_000_000 // random.randint(*BUNDLES_PER_S)
+    return Plan(
+        "merge",
+        seed,
+        tuple(
+            Site(
+                f"s{site}",
+                tuple(daemon for daemon, home in zip(daemons, sorted(homes), strict=True) if home == site),
+                wide(random, 20, 300),
+                _late(random),
+            )
+            for site in range(sites)
+        ),
+        tuple(
+            Route(
+                LinkConfig((f"s{one}", f"s{other}")),
+                wide(random, *LATENCIES_US),
+                _late(random),
+                _late(random),
+            )
+            for one in range(sites)
+            for other in range(one + 1, sites)
+        ),
+        (
+            *(ClientPlan(f"c{name}", name, _busy(random, interval_us)) for name in names),
+            ClientPlan("ahead", random.choice(names), _AHEAD),
+        ),
+        at_us,
+        Settings(
+            delta_ms=wide(random, 5_000, 50_000) / 1_000,
+            membership="lan",
+            suspect_ms=float(wide(random, 300, 800)),
+            gather_ms=100.0,
+            join_ms=25.0,
+            probe_ms=float(wide(random, 50, 200)),
+        ),
+        coalesce=coalesce_of(random),
+        incidents=tuple(incidents),
+    )
+
+
+def _late(random: Random) -> tuple[AnyFault, ...]:
+    """Some packets come late, some twice."""
+    return (
+        Reorder(0.1 * random.random(), wide(random, 1_000, LATE_MAX_US)),
+        Duplicate(0.1 * random.random(), wide(random, 1_000, LATE_MAX_US)),
+    )
+
+
+def _busy(random: Random, interval_us: int) -> Habits:
+    return Habits(
+        interval_us=interval_us,
+        groups=GROUPS,
+        joins=len(GROUPS),
+        services=random.choice((EVERY_SERVICE, tuple(Service)[1:], (Service.AGREED, Service.SAFE))),
+        size_max_bytes=200,
+        batch_max=2,
+        private=0.0,
+        churn=0.01,
+        starts_us=0,
+    )

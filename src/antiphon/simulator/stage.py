@@ -1,0 +1,238 @@
+"""A plan on its way: incidents happen at their times, or when the membership gives the cue.
+
+All times of a plan count from the beginning of its working phase.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from antiphon.service import Service
+from antiphon.simulator.client import Client, payload
+from antiphon.simulator.incidents import (
+    AnyIncident,
+    Crash,
+    Cut,
+    Flap,
+    Flood,
+    Heal,
+    OneWay,
+    Partition,
+    Pause,
+    Restart,
+    Trigger,
+    Trouble,
+    Visit,
+)
+from antiphon.simulator.network import Pair
+from antiphon.simulator.plan import Plan
+from antiphon.simulator.workload import Actor
+from antiphon.simulator.world import World
+
+FOR_EVER_US = 1 << 62
+LAST_SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
+
+
+class Stage:
+    """Where a plan is played."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.world = World(plan.config(), plan.daemons(), plan.paths(), plan.chance)
+        self.happened: Counter[str] = Counter()
+        """How many incidents of each kind took effect."""
+        self.is_over = False
+        """Whether everything was restored: no incident happens any more."""
+        self.begins_us = 0
+        self.begins_position = 0
+        """Where the working phase begins in the trace."""
+        self._cues: list[tuple[Trigger, Counter[str]]] = [(trigger, Counter()) for trigger in plan.triggers]
+        """Triggers that wait, with what they have seen."""
+        self._healed = 0
+        self._visits = 0
+        self._number = {name: number for number, name in enumerate(self.world.config.daemon_names)}
+
+    def begin(self) -> None:
+        """The working phase begins: clients come, incidents are planned."""
+        world = self.world
+        plan = self.plan
+        self.begins_us = world.now_us
+        self.begins_position = len(world.records)
+        for client in plan.clients:
+            number = self._number[client.daemon]
+            actor = Actor(world, number, client.name, client.habits, self.begins_us + plan.working_us)
+            actor.start(self.begins_us, plan.working_us // 4)
+        for incident in plan.incidents:
+            world.schedule(self.begins_us + incident.at_us, self._happen, incident)
+        world.when_entered = self._cue
+
+    @property
+    def ends_us(self) -> int:
+        """When the last incident is over, as far as their times are known."""
+        plan = self.plan
+        ends = [incident.at_us + getattr(incident, "for_us", 0) for incident in plan.incidents]
+        return self.begins_us + max([plan.working_us, *ends])
+
+    def restore(self) -> list[tuple[int, ...]]:
+        """Everything is healed, except for the damage that stays; the parts that can then form."""
+        world = self.world
+        for host in world.hosts:
+            host.resume()
+            if host.name in self.plan.dead:
+                host.crash()
+            else:
+                host.start()
+        self._heal()
+        for incident in self.plan.damage:
+            self._happen(incident)
+        self.is_over = True
+        world.when_entered = None
+        return world.network.components(world.alive)
+
+    # Cues -------------------------------------------------------------------------------------------------
+
+    def _cue(self, number: int, state: str) -> None:
+        """A daemon enters a state: some triggers may have waited for it."""
+        world = self.world
+        for cue in self._cues[:]:
+            trigger, seen = cue
+            if trigger.state != state or self.begins_us + trigger.incident.at_us > world.now_us:
+                continue
+            if trigger.daemon and self._number[trigger.daemon] != number:
+                continue
+            seen[state] += 1
+            if seen[state] == trigger.time:
+                self._cues.remove(cue)
+                world.schedule(world.now_us + trigger.after_us, self._happen, trigger.incident)
+
+    # Incidents --------------------------------------------------------------------------------------------
+
+    def _happen(self, incident: AnyIncident) -> None:
+        if self.is_over:
+            return
+        self.happened[type(incident).__name__.lower()] += 1
+        match incident:
+            case Crash():
+                self.world.hosts[self._number[incident.daemon]].crash()
+            case Restart():
+                self.world.hosts[self._number[incident.daemon]].start(incident.step_us)
+            case Pause():
+                self.world.hosts[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
+            case Partition():
+                self._partition(incident)
+            case Heal():
+                self._heal()
+            case Cut():
+                self._block(self._both_ways(incident.daemons), incident.for_us)
+            case OneWay():
+                back = (self._number[incident.receiver], self._number[incident.sender])
+                self._block([back], incident.for_us)
+            case Flap():
+                self._flap(incident, incident.times)
+            case Trouble():
+                self._trouble(incident)
+            case Flood():
+                self._flood(incident)
+            case Visit():
+                self._visit(incident)
+
+    def _both_ways(self, daemons: tuple[str, str]) -> list[Pair]:
+        one, other = (self._number[name] for name in daemons)
+        return [(one, other), (other, one)]
+
+    def _partition(self, incident: Partition) -> None:
+        network = self.world.network
+        network.split([tuple(self._number[name] for name in part) for part in incident.parts])
+        if incident.for_us:
+            serial = network.splits
+            self._later(incident.for_us, lambda: network.unite() if network.splits == serial else None)
+
+    def _block(self, pairs: list[Pair], for_us: int) -> None:
+        for pair in pairs:
+            self.world.network.block(pair)
+        if for_us:
+            self._later(for_us, partial(self._unblock, pairs))
+
+    def _unblock(self, pairs: list[Pair]) -> None:
+        for pair in pairs:
+            self.world.network.unblock(pair)
+
+    def _flap(self, incident: Flap, times: int) -> None:
+        if self.is_over or not times:
+            return
+        self._block(self._both_ways(incident.daemons), incident.down_us)
+        self._later(incident.down_us + incident.up_us, partial(self._flap, incident, times - 1))
+
+    def _trouble(self, incident: Trouble) -> None:
+        paths = self.world.network.paths
+        if incident.daemons:
+            numbers = {self._number[name] for name in incident.daemons}
+            pairs = [pair for pair in paths if numbers.issuperset(pair)]
+        else:
+            pairs = list(paths)
+        for pair in pairs:
+            paths[pair].suffer(incident.fault)
+        if incident.for_us:
+            self._later(incident.for_us, partial(self._end_trouble, incident, pairs))
+
+    def _end_trouble(self, incident: Trouble, pairs: list[Pair]) -> None:
+        for pair in pairs:
+            self.world.network.paths[pair].recover(incident.fault)
+
+    def _heal(self) -> None:
+        self._healed += 1
+        self.world.network.heal()
+
+    def _later(self, after_us: int, action: Callable[[], None]) -> None:
+        """Do something later, unless all is healed until then."""
+        healed = self._healed
+
+        def act() -> None:
+            if self._healed == healed:
+                action()
+
+        self.world.schedule(self.world.now_us + after_us, act)
+
+    # Clients ----------------------------------------------------------------------------------------------
+
+    def _flood(self, incident: Flood) -> None:
+        world = self.world
+        number = self._number[incident.daemon]
+        clients = list(world.hosts[number].clients.values())
+        if not clients:
+            return
+        random = world.chance(f"flood {incident.at_us} {incident.daemon}")
+        client = random.choice(clients)
+        for _ in range(incident.bundles):
+            bodies = [
+                payload(random, random.randint(0, incident.size_max_bytes)) for _ in range(incident.messages)
+            ]
+            client.send((random.choice(incident.groups),), random.choice(incident.services), bodies)
+        world.settle(number)
+
+    def _visit(self, incident: Visit) -> None:
+        world = self.world
+        number = self._number[incident.daemon]
+        self._visits += 1
+        client = world.connect(number, f"v{self._visits}")
+        if client is None:
+            return
+        client.join(incident.group)
+        client.send((incident.group,), incident.service, [b"hello"])
+        world.settle(number)
+        if incident.for_us:
+            world.schedule(world.now_us + incident.for_us, self._end_visit, number, client, incident.graceful)
+
+    def _end_visit(self, number: int, client: Client, graceful: bool) -> None:
+        if client.open:
+            self.world.disconnect(number, client, graceful)
+
+    def last_words(self) -> None:
+        """Every client sends a last message of each service to each of its groups."""
+        world = self.world
+        for host in world.hosts:
+            for client in list(host.clients.values()):
+                for group in sorted(client.wanted):
+                    for service in LAST_SERVICES:
+                        client.send((group,), service, [b"goodbye"])
+            host.settle()

@@ -1,0 +1,161 @@
+"""`status` and `explain`: whether the cluster is whole, and why its view is what it is."""
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+from command_line import Run, Start
+
+from antiphon.cli._load.cluster import daemons
+from antiphon.cli.explain import told
+from antiphon.cli.status import SILENCE_MAX_US, faults_of
+from antiphon.client import ask_status
+
+
+def test_status_of_a_whole_cluster(antiphon: Run, start: Start, addresses: list[str]) -> None:
+    listener = start("listen", "tea", "--name", "lily", "--address", addresses[0])
+    assert listener.stdout is not None and listener.stdout.readline()
+    people = antiphon("status", "--address", addresses[0])
+    assert (people.returncode, people.stderr) == (0, "")
+    for words in (
+        "daemon d1 at site site1",
+        "whole: 2 of 2 daemons in the view",
+        ": d1, d2; links d1-d2\n",
+        "because: this daemon was started. Met d2.",
+        "ordering: ",
+        "#lily#d1",
+    ):
+        assert words in people.stdout
+    programs = antiphon("status", "--address", addresses[0], "--json")
+    assert programs.returncode == 0
+    answer = json.loads(programs.stdout)
+    assert answer["runtime"]["pid"] > 0
+    assert answer["view"]["members"] == ["d1", "d2"]
+    assert answer["links"][0]["silent_us"] < SILENCE_MAX_US
+    assert answer["slow_sessions"] == []
+
+
+def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> None:
+    people = antiphon("status", "--address", lonely)
+    assert (people.returncode, people.stderr) == (1, "")
+    assert "NOT WHOLE: 1 of 2 daemons in the view\n  d2 is not in the view: never heard\n" in people.stdout
+    programs = antiphon("status", "--address", lonely, "--json")
+    assert programs.returncode == 1
+    assert json.loads(programs.stdout)["view"]["members"] == ["d1"]
+
+
+def test_of_several_addresses_the_first_that_answers_is_asked(antiphon: Run, addresses: list[str]) -> None:
+    done = antiphon("status", "--address", f"unix:nobody.sock,{addresses[1]}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "daemon d2 at site site2" in done.stdout
+
+
+def test_a_crash_is_explained(antiphon: Run) -> None:
+    with daemons(3) as (here, there, _):
+        before = ask_status(here)["view"]["id"]
+        os.kill(ask_status(there)["runtime"]["pid"], signal.SIGKILL)
+        while (answer := ask_status(here))["view"]["id"] == before or answer["state"] != "op":
+            pass
+        status = antiphon("status", "--address", here)
+        assert status.returncode == 1
+        assert "NOT WHOLE: 2 of 3 daemons in the view\n  d2 is not in the view: heard " in status.stdout
+        people = antiphon("explain", "--address", here)
+        programs = antiphon("explain", "--address", here, "--json", "--last", "1")
+    assert (people.returncode, people.stderr) == (0, "")
+    paragraphs = people.stdout.splitlines()
+    assert " ago: this daemon was started. Met " in paragraphs[0]
+    last = next(line for line in paragraphs if "Lost d2." in line)
+    assert f"New view {answer['view']['id']} of 2 daemons after " in last
+    assert "gather " in last and " ms" in last
+    (record,) = map(json.loads, programs.stdout.splitlines())
+    assert programs.returncode == 0
+    assert record["reason"] and record["ago_us"] > 0
+
+
+def whole(**changes: Any) -> dict[str, Any]:
+    """What a daemon in a whole cluster says, changed."""
+    return {
+        "daemons": ["d1", "d2"],
+        "view": {"id": 7, "members": ["d1", "d2"]},
+        "state": "op",
+        "group_state": "gop",
+        "links": [{"to": "d2", "state": "open", "reason": "answered", "silent_us": 5}],
+        "peers": [],
+        **changes,
+    }
+
+
+def absent(**known: Any) -> dict[str, Any]:
+    peer = {
+        "name": "d2",
+        "heard_us_ago": 2_000_000,
+        "hears_us_us_ago": 9,
+        "losses": 0,
+        "damped_us": 0,
+    } | known
+    return whole(view={"id": 8, "members": ["d1"]}, links=[], peers=[peer])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (whole(), None),
+        (
+            whole(links=[{"to": "d2", "state": "open", "reason": "", "silent_us": 7_900_000}]),
+            "link to d2 is silent: nothing came for 7.9 s",
+        ),
+        (
+            whole(links=[{"to": "d2", "state": "failed", "reason": "no answer", "silent_us": 5}]),
+            "link to d2 is failed: no answer",
+        ),
+        (whole(state="gather"), "the view is about to change: looking for the other sites (gather)"),
+        (
+            whole(group_state="ggather", view={"id": 7, "members": ["d1", "d2"], "groups_wait_for": ["d2"]}),
+            "groups are being merged (ggather): waiting for d2",
+        ),
+        (absent(), "d2 is not in the view: heard 2.0 s ago"),
+        (absent(heard_us_ago=None), "d2 is not in the view: never heard"),
+        (absent(name="d3"), "d2 is not in the view: this daemon has no path of its own to it"),
+        (
+            absent(hears_us_us_ago=None),
+            "d2 is not in the view: heard 2.0 s ago, but it does not hear this daemon",
+        ),
+        (
+            absent(losses=3, damped_us=1_500_000),
+            "d2 is not in the view: heard 2.0 s ago, but lost 3 times: not trusted for another 1.5 s",
+        ),
+    ],
+)
+def test_each_fault_is_told(answer: dict[str, Any], expected: str | None) -> None:
+    assert list(faults_of(answer)) == ([] if expected is None else [expected])
+
+
+def test_a_round_is_told_in_a_few_sentences() -> None:
+    record = {
+        "ago_us": 12_300_000,
+        "took_us": 412_000,
+        "reason": "silence",
+        "peer": "d3",
+        "detail": "d3 was silent for 2.6 s (limit 2.5 s)",
+        "ended": "installed",
+        "view": 5821,
+        "members": ["d1", "d2"],
+        "joined": ["d4"],
+        "lost": ["d3"],
+        "states": [["seg", 40_000], ["gather", 120_000]],
+        "recovered_bundles": 12,
+        "recovered_bytes": 3_174,
+        "resent_bundles": 1,
+        "resent_bytes": 100,
+    }
+    assert told(record) == (
+        "12.3 s ago: d3 was silent for 2.6 s (limit 2.5 s). Lost d3. Met d4. New view 5821 of 2 daemons "
+        "after 412 ms: seg 40 ms, gather 120 ms. Recovered 12 bundles (3.1 KiB). Resent 1 bundle (100 bytes)."
+    )
+    vain = {key: record[key] for key in ("ago_us", "reason", "peer", "states")} | {"ended": "nothing new"}
+    assert told(vain) == (
+        "12.3 s ago: silence (d3). No new view (nothing new) after 160 ms: seg 40 ms, gather 120 ms."
+    )
+    assert told({"reason": "found", "ended": ""}) == "found. Still under way."

@@ -1,0 +1,236 @@
+"""Golden bytes of the membership: beats and proposals, and what daemons tell one another in bundles."""
+
+import msgspec
+import pytest
+from vectors import head_of, head_vector, octets, prefix_of
+
+from antiphon import limits
+from antiphon.core.groups import events
+from antiphon.core.groups.events import HostedGroup
+from antiphon.core.membership import recovery
+from antiphon.core.membership.daemons import STATIONS_PER_BEAT
+from antiphon.core.ordering.state import SourceState
+from antiphon.errors import BadFrame, BadPacket
+from antiphon.service import Service
+from antiphon.wire import bundle, membership, packet
+from antiphon.wire.membership import Beat, Proposal, Station
+from antiphon.wire.packet import Loose, PacketKind
+
+STATION_VECTOR = octets(
+    "96                  # array of six",
+    "02                  # daemon",
+    "CE0A0B0C0D          # incarnation",
+    "CD0400              # serial",
+    "CE00010002          # the view that works for it",
+    "03                  # how many members that view has",
+    "C402 0302           # mask of the daemons that it hears and that hear it: 0, 1 and 9",
+)
+STATION = Station(2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02")
+BEAT_VECTOR = octets(
+    "9B                  # array of eleven",
+    "CE000F4240          # sender's clock: 1,000,000 us",
+    "CE000F423F          # last clock value that the receiver sent",
+    "C3                  # a question",
+    "04                  # state: gather",
+    "CE00010002          # the view over whose links it works",
+    "CE00010003          # the newest proposal that it has accepted",
+    "CE00020001          # its Lamport clock",
+    "01                  # its representative",
+    "C3                  # it would take the receiver into its view",
+    "CE00020005          # stamp of the search that it takes part in",
+    "91                  # one station",
+    STATION_VECTOR.hex(),
+)
+BEAT = Beat(1_000_000, 999_999, True, 4, 0x00010002, 0x00010003, 0x00020001, 1, True, 0x00020005, (STATION,))
+PROPOSAL_VECTOR = octets(
+    "94                  # array of four",
+    "CE00020001          # identifier",
+    "93 00 02 09         # members",
+    "93 01 CE0A0B0C0D 07 # their incarnations",
+    "92 92 00 02 92 02 09    # links",
+)
+PROPOSAL = Proposal(0x00020001, (0, 2, 9), (1, 0x0A0B0C0D, 7), ((0, 2), (2, 9)))
+
+
+def loose(kind: PacketKind, body: bytes) -> bytes:
+    return packet.head(prefix_of(kind, view=0)) + body
+
+
+def test_beat() -> None:
+    vector = head_vector("06", "0000000000000000", view="0000000000000000") + BEAT_VECTOR
+    assert loose(PacketKind.BEAT, membership.encode(BEAT)) == vector
+    assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.BEAT, view=0), BEAT_VECTOR)
+    assert membership.parse_beat(BEAT_VECTOR, daemons=10) == BEAT
+
+
+def test_a_beat_without_stations() -> None:
+    beat = msgspec.structs.replace(BEAT, stations=())
+    vector = BEAT_VECTOR[: -len(STATION_VECTOR) - 1] + octets("90    # no station")
+    assert membership.encode(beat) == vector
+    assert membership.parse_beat(vector, daemons=10) == beat
+
+
+def test_a_beat_fits_a_packet() -> None:
+    """With as many stations as one carries, in a cluster of 64 daemons, whatever their counters are."""
+    station = Station(63, 0xFFFFFFFF, limits.COUNTER_MAX, limits.COUNTER_MAX, 64, b"\xff" * 8)
+    most = limits.COUNTER_MAX
+    beat = Beat(most, most, True, 6, most, most, most, 63, True, most, (station,) * STATIONS_PER_BEAT)
+    assert len(loose(PacketKind.BEAT, membership.encode(beat))) <= limits.PACKET_DEFAULT_BYTES
+
+
+def test_proposal() -> None:
+    vector = head_vector("07", "0000000000000000", view="0000000000000000") + PROPOSAL_VECTOR
+    assert loose(PacketKind.PROPOSAL, membership.encode(PROPOSAL)) == vector
+    assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.PROPOSAL, view=0), PROPOSAL_VECTOR)
+    assert membership.parse_proposal(PROPOSAL_VECTOR, daemons=10) == PROPOSAL
+
+
+@pytest.mark.parametrize(
+    ("changes", "daemons", "reason"),
+    [
+        ({"clock_us": -1}, 10, "beat: impossible counter"),
+        ({"lts": 1 << 62}, 10, "beat: impossible counter"),
+        ({"engaged": 1 << 62}, 10, "beat: impossible counter"),
+        ({"promised": -5}, 10, "beat: impossible counter"),
+        ({"round": 1 << 62}, 10, "beat: impossible counter"),
+        ({"representative": 10}, 10, "beat: no such daemon"),
+        ({"representative": -1}, 10, "beat: no such daemon"),
+        ({"stations": (STATION, STATION, STATION)}, 2, "beat: no such daemon"),
+        ({"stations": (msgspec.structs.replace(STATION, daemon=10),)}, 10, "beat: no such daemon"),
+        ({"stations": (msgspec.structs.replace(STATION, live=bytes(65)),)}, 10, "beat: no such daemon"),
+        ({"stations": (msgspec.structs.replace(STATION, serial=-1),)}, 10, "beat: impossible counter"),
+        ({"stations": (msgspec.structs.replace(STATION, view=1 << 62),)}, 10, "beat: impossible counter"),
+    ],
+)
+def test_an_impossible_beat_has_its_reason(changes: dict[str, object], daemons: int, reason: str) -> None:
+    body = membership.encode(msgspec.structs.replace(BEAT, **changes))
+    with pytest.raises(BadPacket, match=reason):
+        membership.parse_beat(body, daemons)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"id": 0}, "proposal: impossible counter"),
+        ({"id": 1 << 62}, "proposal: impossible counter"),
+        ({"members": (), "incarnations": ()}, "proposal: wrong number of members"),
+        ({"incarnations": (1, 2)}, "proposal: wrong number of members"),
+        ({"members": tuple(range(11)), "incarnations": (1,) * 11}, "proposal: wrong number of members"),
+        ({"members": (0, 2, 10)}, "proposal: no such daemon"),
+        ({"members": (-1, 2, 9)}, "proposal: no such daemon"),
+        ({"members": (2, 0, 9)}, "proposal: no such daemon"),
+        ({"members": (0, 2, 2)}, "proposal: no such daemon"),
+        ({"links": ((0, 2),)}, "proposal: links do not connect the members"),
+        ({"links": ((2, 0), (2, 9))}, "proposal: links do not connect the members"),
+        ({"links": ((0, 2), (2, 9), (2, 3))}, "proposal: links do not connect the members"),
+        ({"links": ((0, 2), (2, 9), (9, 9))}, "proposal: links do not connect the members"),
+        ({"links": ((0, 2), (2, 9)) * 51}, "proposal: links do not connect the members"),
+    ],
+)
+def test_an_impossible_proposal_has_its_reason(changes: dict[str, object], reason: str) -> None:
+    body = membership.encode(msgspec.structs.replace(PROPOSAL, **changes))
+    with pytest.raises(BadPacket, match=reason):
+        membership.parse_proposal(body, 10)
+
+
+def test_what_is_no_beat_or_proposal_has_its_reason() -> None:
+    for parse in (membership.parse_beat, membership.parse_proposal):
+        with pytest.raises(BadPacket, match="DecodeError in a beat or proposal"):
+            parse(b"", 10)
+        with pytest.raises(BadPacket, match="ValidationError in a beat or proposal"):
+            parse(b"\x90", 10)
+
+
+# What travels in bundles of the daemons themselves --------------------------------------------------------
+
+SOURCE_VECTOR = octets(
+    "96                  # array of six",
+    "02                  # source",
+    "05                  # everything up to this number has come",
+    "CD0402              # lts up to which it is complete",
+    "09                  # the greatest number known to exist",
+    "91 92 07 08         # beyond a gap: 7 and 8",
+    "91 92 04 08         # at hand: 4 to 8",
+)
+STATE_VECTOR = octets(
+    "98                  # array of eight",
+    "CE00010002          # the view that ends",
+    "CE00010800          # Lamport clock",
+    "CE00010402          # delivered in the agreed order up to here",
+    "CE00010400          # stable line",
+    "92 00 02            # daemons whose messages it has promised to deliver",
+    "CE00010401          # and everything up to this lts",
+    "91 92 A46E657773 CE00010405     # a join of its own that has not taken effect: news, lts",
+    "91                  # one source",
+    SOURCE_VECTOR.hex(),
+)
+STATE = recovery.State(
+    view=0x00010002,
+    clock=0x00010800,
+    delivered=0x00010402,
+    stable=0x00010400,
+    committed=(0, 2),
+    committed_line=0x00010401,
+    joining=(("news", 0x00010405),),
+    sources=(SourceState(2, 5, 0x402, 9, ((7, 8),), ((4, 8),)),),
+)
+
+
+def test_state() -> None:
+    data = recovery.state_bundle(STATE)
+    header = bundle.parse(data)
+    assert (header.flags, header.service, header.names) == (bundle.Flag.STATE, Service.FIFO, b"\x01#")
+    assert bundle.payloads(bytes(data), header) == [STATE_VECTOR]
+    assert recovery.parse_state(STATE_VECTOR) == STATE
+
+
+@pytest.mark.parametrize("name", ["clock", "delivered", "stable", "committed_line"])
+def test_an_impossible_state_has_its_reason(name: str) -> None:
+    impossible = msgspec.structs.replace(STATE, **{name: 1 << 62})
+    with pytest.raises(BadFrame, match="state: impossible counter"):
+        recovery.parse_state(msgspec.msgpack.encode(impossible))
+    with pytest.raises(BadFrame, match="state: DecodeError"):
+        recovery.parse_state(STATE_VECTOR[:-1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"contiguous": -1}, "impossible numbers"),
+        ({"contiguous": 10}, "impossible numbers"),
+        ({"known": 5 + limits.OUTSTANDING_MAX + 1}, "impossible numbers"),
+        ({"known": 1 << 62, "contiguous": 1 << 62}, "impossible counter"),
+        ({"lts": -1}, "impossible counter"),
+        ({"lts": 1 << 62}, "impossible counter"),
+        ({"ahead": ((8, 7),)}, "impossible numbers"),
+        ({"ahead": ((0, 7),)}, "impossible numbers"),
+        ({"ahead": ((7, 8), (8, 9))}, "impossible numbers"),
+        ({"held": ((4, 10),)}, "impossible numbers"),
+    ],
+)
+def test_impossible_numbers_in_a_state_have_their_reason(changes: dict[str, object], reason: str) -> None:
+    """Whoever compares states works through these numbers one by one."""
+    source = msgspec.structs.replace(STATE.sources[0], **changes)
+    impossible = msgspec.structs.replace(STATE, sources=(source,))
+    with pytest.raises(BadFrame, match=f"state: {reason}"):
+        recovery.parse_state(msgspec.msgpack.encode(impossible))
+
+
+GROUPS_VECTOR = octets(
+    "91                  # one group",
+    "93                  # array of three",
+    "A46E657773          # news",
+    "94 01 00 37 02      # its view: epoch, branch, lts, daemon",
+    "92                  # two members",
+    "93 00 03 A923616E6E2365617374    # first in the view, session 3, #ann#east",
+    "93 02 04 A923626F622365617374    # third in the view, session 4, #bob#east",
+)
+GROUPS = (HostedGroup("news", (1, 0, 55, 2), ((0, 3, "#ann#east"), (2, 4, "#bob#east"))),)
+
+
+def test_groups() -> None:
+    data = events.groups_bundle(GROUPS)
+    header = bundle.parse(data)
+    assert (header.flags, header.service, header.names) == (bundle.Flag.GROUPS, Service.AGREED, b"\x01#")
+    assert bundle.payloads(bytes(data), header) == [GROUPS_VECTOR]
+    assert events.parse_groups(data, header) == GROUPS
