@@ -75,6 +75,7 @@ class Daemon:
         self._listeners: list[Listener] = []
         self._told_drops: Counter[str] = Counter()
         self._tell_drops_at_us = 0
+        self._told_view = 0
         self.unreachable: frozenset[int] = frozenset()
         """For demonstrations and tests: the numbers of the daemons to which every packet is lost."""
 
@@ -236,9 +237,20 @@ class Daemon:
                 clients.deliver(now)
             clients.flush(now)
             clients.resume()
+            if node.view.id != self._told_view:
+                self._tell_view()
             if node.is_settled and not (node.datagrams or node.frames or node.endings):
                 return True
         return False
+
+    def _tell_view(self) -> None:
+        """Log who is together now, and why."""
+        view = self._node.view
+        self._told_view = view.id
+        rounds = self._node.membership.rounds.past
+        if rounds:  # else it has just begun, alone
+            names = ", ".join(self._config.daemon_names[number] for number in view.members)
+            _logger.info("daemon %s is in view %d with %s: %s", self.name, view.id, names, rounds[-1].detail)
 
     def _send(self, now: int) -> None:
         for datagram in self._node.datagrams:
