@@ -10,9 +10,9 @@ from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink, LinkState
 from antiphon.core.links.receiving import Reception
 from antiphon.core.node import Node
-from antiphon.simulator.plan import Daemon, Plan, Route, Site
+from antiphon.simulator.plan import Daemon, Plan, Route, Site, read
 from antiphon.simulator.play import form
-from antiphon.simulator.run import run_seed
+from antiphon.simulator.run import run_plan, run_seed
 from antiphon.simulator.stage import Stage
 from antiphon.wire import frames, packet
 from antiphon.wire.packet import Fragment
@@ -29,6 +29,16 @@ SEEDS = [
 def test_a_seed_that_showed_a_bug_is_clean(scenario: str, seed: int, showed: str) -> None:
     outcome = run_seed(seed, scenario)
     assert outcome.is_clean, f"{showed}, once\n{outcome.error}" + "\n".join(map(str, outcome.violations))
+
+
+PLANS = Path(__file__).parent / "plans"
+"""Runs that showed a bug, as plans: seeds draw other runs when a scenario changes, plans stay."""
+
+
+@pytest.mark.parametrize("plan", sorted(path.stem for path in PLANS.glob("*.json")))
+def test_a_plan_that_showed_a_bug_is_clean(plan: str) -> None:
+    outcome = run_plan(read(PLANS / f"{plan}.json"))
+    assert outcome.is_clean, outcome.error + "\n".join(map(str, outcome.violations))
 
 
 def open_link(datagrams: list[Datagram]) -> HopLink:
@@ -110,8 +120,10 @@ def test_a_daemon_that_never_sleeps_ends_the_run(monkeypatch: pytest.MonkeyPatch
     assert "never sleeps" in outcome.error
 
 
-def test_the_track_record_names_every_seed() -> None:
+def test_the_track_record_names_every_seed_and_plan() -> None:
     text = (Path(__file__).parents[2] / "docs" / "track-record.md").read_text()
+    for path in PLANS.glob("*.json"):
+        assert f"plans/{path.name}" in text
     for scenario, seed, _ in SEEDS:
         assert f"`{scenario}`" in text
         assert str(seed) in text

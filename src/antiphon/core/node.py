@@ -441,6 +441,8 @@ class Node:
         The cost of this is per call, so that a driver with many events at hand calls it once.
         """
         self.is_settled = True
+        if self.hold.is_wanted_here:
+            self.hold.timeout(now_us)
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
         if self.membership.is_active:
@@ -474,8 +476,6 @@ class Node:
 
     def _settle_order(self, now_us: int) -> None:
         order = self.term.order
-        if self.hold.is_wanted_here:
-            self.hold.timeout(now_us)
         while True:
             if self.sessions.waiting:
                 self._admit(now_us)

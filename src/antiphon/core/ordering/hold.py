@@ -42,7 +42,7 @@ class Hold:
         self._slow.pop(session, None)
 
     def take_over(self, before: "Hold") -> None:
-        """Our own slow sessions are as slow in the next view."""
+        """Our own slow sessions are as slow in the next view, and until it is installed in this one, too."""
         self._slow = before._slow
 
     def due_us(self) -> int | None:

@@ -67,7 +67,8 @@ def _lay(records: list[Record], after: dict[Point, dict[Point, int]]) -> None:
             if record.service in ORDERED_SERVICES:
                 newest = point
         elif record.event is Event.VIEW and record.views[0] is not None:
-            point = ("view", record.views[0])
+            epoch, _branch, lts, daemon = record.views[0]
+            point = ("view", (epoch, 0, lts, daemon))  # one event may change some groups before their signal
             if newest is not None and newest != point:
                 after.setdefault(newest, {}).setdefault(point, record.position)
             newest = point
