@@ -36,3 +36,7 @@ def test_the_core_is_whole_again_afterwards() -> None:
         with mutant.active():
             assert getattr(mutant.owner, mutant.method) is not before
         assert getattr(mutant.owner, mutant.method) is before
+
+
+def test_every_mutant_has_its_own_name() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)

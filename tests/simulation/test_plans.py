@@ -112,6 +112,19 @@ def test_a_restarted_daemon_is_another_one_and_clients_come_back() -> None:
     assert views_of(stage, "d1")[-1] == ("d0", "d1", "d2")
 
 
+def test_a_machine_that_was_started_anew_has_a_young_clock() -> None:
+    """The others must not take what it says for something from its life before."""
+    old = Daemon("d2", clock_us=3_600 * SECOND_US)
+    plan = small_plan()
+    stage = played(
+        Crash(daemon="d2", at_us=SECOND_US),
+        Restart(daemon="d2", at_us=SECOND_US + 1_000, uptime_us=5_000),
+        sites=(plan.sites[0], Site("s1", (old,))),
+    )
+    assert stage.world.hosts[2].clock_us < stage.world.now_us
+    assert views_of(stage, "d2")[-1] == ("d0", "d1", "d2")
+
+
 def test_daemons_that_do_not_end_dead_run_in_the_end() -> None:
     stage = played(Crash(daemon="d2", at_us=SECOND_US))
     assert stage.world.alive == (0, 1, 2)
@@ -291,6 +304,14 @@ def test_daemons_are_lost_while_they_ask_to_hold(scenario: str, monkeypatch: pyt
     assert 1 <= len(seeds) <= 5
     assert run_seed(seeds[-1], scenario).is_clean
     assert any(held)
+
+
+def test_packets_of_the_view_before_come_into_a_merge() -> None:
+    """The load is high, the paths are long, and data of the old view comes over links of the new one."""
+    stage = play(plan_of("merge", 4))
+    assert sum(record.event is Event.SEND for record in stage.world.records) > 1_000
+    late = [host.node.counters["packet: of another view"] for host in stage.world.hosts if host.node]
+    assert sum(late) > 10
 
 
 # Shrinking ------------------------------------------------------------------------------------------------

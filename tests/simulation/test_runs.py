@@ -36,7 +36,10 @@ def complaint(outcome: Outcome) -> str:
         ("pruned", 8, 8),
         ("flood", 0, 8),
         ("large", 0, 6),
-        *((name, 0, 3) for name in ("partition", "crash", "restart", "cascade", "oneway", "flap")),
+        *(
+            (name, 0, 3)
+            for name in ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises")
+        ),
     ],
 )
 def test_seeds_are_clean(scenario: str, first: int, count: int) -> None:

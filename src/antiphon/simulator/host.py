@@ -1,8 +1,8 @@
 """The machine that one daemon runs on: it drives the daemon's node as `core.node` asks of its drivers.
 
 The daemon may crash and be started again; the machine, its clocks and its place in the network stay. The
-monotonic clock is apart from the others' by a constant and never steps; the wall clock, which a daemon reads
-only at its start, may.
+monotonic clock is apart from the others' by a constant and begins anew only with the machine; the wall clock,
+which a daemon reads only at its start, may step.
 
 An attentive daemon handles each event when it comes. A busy one lets them gather for a while, handles all of
 them and settles once, as a real one does whose loop finds many descriptors ready. A paused one is the same,
@@ -54,6 +54,8 @@ class Host:
         self._world = world
         self._random = world.chance(f"daemon {daemon.name}")
         self._step_us = 0
+        self._ahead_us = daemon.clock_us
+        """How far its monotonic clock is ahead of the world's."""
         self._waiting: dict[Client, None] = {}
         """Clients with requests that the daemon has not read yet."""
         self._readers: dict[Client, int] = {}
@@ -78,7 +80,7 @@ class Host:
     @property
     def clock_us(self) -> int:
         """What its monotonic clock shows now."""
-        return self._world.now_us + self.daemon.clock_us
+        return self._world.now_us + self._ahead_us
 
     @property
     def is_paused(self) -> bool:
@@ -99,12 +101,15 @@ class Host:
 
     # The daemon's life ------------------------------------------------------------------------------------
 
-    def start(self, step_us: int = 0) -> None:
-        """The daemon starts with an empty memory, if it does not run; the wall clock has moved before."""
+    def start(self, step_us: int = 0, uptime_us: int | None = None) -> None:
+        """The daemon starts with an empty memory, if it does not run; the wall clock has moved before. With
+        an `uptime_us`, the machine has started so long ago."""
         if self.node is not None:
             return
         world = self._world
         self._step_us += step_us
+        if uptime_us is not None:
+            self._ahead_us = uptime_us - world.now_us
         incarnation = self._random.randrange(1, 1 << 32)
         self._note(Event.RECOVER, incarnation=incarnation)
         self.node = Node(
@@ -261,7 +266,7 @@ class Host:
         if deadline_us is None:
             return
         world = self._world
-        deadline_us -= self.daemon.clock_us
+        deadline_us -= self._ahead_us
         if deadline_us > world.now_us:
             self._overdue = 0
         else:

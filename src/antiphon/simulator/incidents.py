@@ -36,6 +36,8 @@ class Restart(Incident, frozen=True):
 
     daemon: str
     step_us: int = 0
+    uptime_us: int | None = None
+    """What its monotonic clock shows if the whole machine was started anew; otherwise that has gone on."""
 
 
 class Pause(Lasting, frozen=True):

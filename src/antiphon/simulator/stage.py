@@ -115,7 +115,7 @@ class Stage:
             case Crash():
                 self.world.hosts[self._number[incident.daemon]].crash()
             case Restart():
-                self.world.hosts[self._number[incident.daemon]].start(incident.step_us)
+                self.world.hosts[self._number[incident.daemon]].start(incident.step_us, incident.uptime_us)
             case Pause():
                 self.world.hosts[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
             case Partition():

@@ -249,6 +249,16 @@ def _merge_without_a_view(original: Original) -> Original:
     return tell
 
 
+def _cut_short_taken_for_whole(original: Original) -> Original:
+    """Groups whose merge a fault cut short are not put together again."""
+
+    def conclude(changeover: Changeover) -> bool:
+        original(changeover)
+        return False
+
+    return conclude
+
+
 GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "signal once and for all", "a group that has had a signal has none in its later views",
@@ -285,12 +295,12 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "no view before a merge", "a loss and a merge at once make one view, or none",
         frozenset(("2.4", "2.7", "2.8", "2.17")), Changeover, "conclude", _no_view_before_a_merge, "swarm",
-        seeds=20, shown_by=19,
+        shown_by=1,
     ),
     Mutant(
         "events without branch", "views after the signal do not say on which side of the cut they are",
         frozenset(("2.4", "2.20")), Delivery, "event", _events_after_the_signal_without_branch, "swarm",
-        shown_by=6,
+        seeds=40, shown_by=6,
     ),
     Mutant(
         "last GROUPS not awaited", "groups are put together before the last daemon has told its members",
@@ -323,19 +333,25 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "early joins forgotten", "a join that is seen during a merge does not count for pruning",
         frozenset(("2.7", "2.10", "2.17")), Node, "_count_early_joins", _early_joins_forgotten, "swarm",
-        shown_by=5,
+        seeds=40, shown_by=5,
     ),
     Mutant(
         "open before merged", "what comes while groups are put together counts before they are",
         frozenset(("2.7", "2.10", "2.11")), Node, "is_between_views", _open_before_merged, "swarm",
-        shown_by=5,
+        seeds=40, shown_by=5,
     ),
     Mutant(
         "accepts before merged", "clients' messages are ordered before it is known to whom they must go",
-        frozenset(("2.7", "2.10")), Node, "is_accepting", _accepts_before_merged, "swarm", shown_by=3,
+        frozenset(("2.7", "2.10")), Node, "is_accepting", _accepts_before_merged, "swarm",
+        seeds=40, shown_by=3,
     ),
     Mutant(
         "merge without a view", "a member who comes into a merge alone is not told",
         frozenset(("2.4", "2.8", "2.9")), Delivery, "_tell", _merge_without_a_view, "swarm",
+    ),
+    Mutant(
+        "cut short, taken for whole", "a merge of groups that was cut short is not made good",
+        frozenset(("2.4", "2.7", "2.20")), Changeover, "conclude", _cut_short_taken_for_whole, "cascade",
+        seeds=30, shown_by=28,
     ),
 )  # fmt: skip

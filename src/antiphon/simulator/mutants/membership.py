@@ -10,8 +10,9 @@ from antiphon.core.membership.gathering import Pair
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
+from antiphon.core.term import Term
 from antiphon.simulator.mutants.mutant import Mutant, Original
-from antiphon.wire.membership import Proposal
+from antiphon.wire.membership import Beat, Proposal
 from antiphon.wire.packet import PacketKind
 
 _NEVER_US = 1 << 62
@@ -35,6 +36,16 @@ def _damped_for_ever(original: Original) -> Original:
             peer.damped_until_us = _NEVER_US
 
     return lost
+
+
+def _deaf_to_new_lives(original: Original) -> Original:
+    """A beat with an older clock is an old one, also when it comes from another life of the daemon."""
+
+    def hear(peer: Peer, incarnation: int, beat: Beat, now_us: int, break_us: int) -> None:
+        if beat.clock_us >= peer.clock_us:
+            original(peer, incarnation, beat, now_us, break_us)
+
+    return hear
 
 
 def _nobody_welcome(original: Original) -> Original:
@@ -176,6 +187,13 @@ def _delivers_in_the_frozen_view(original: Original) -> Original:
     return settle
 
 
+def _clock_at_the_identifier(original: Original) -> Original:
+    def begin(term: Term, config: Config, view: DaemonView, *, clock: int, **others: Any) -> None:
+        original(term, config, view, clock=view.id, **others)
+
+    return begin
+
+
 MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "probing ends", "absent daemons are no longer asked once the waits between questions have grown",
@@ -195,12 +213,12 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "links as configured", "links are laid over pairs that do not work",
-        frozenset(("2.16",)), daemons, "choose_links", _links_as_configured, "swarm", seeds=30, shown_by=20,
+        frozenset(("2.16",)), daemons, "choose_links", _links_as_configured, "swarm", seeds=40, shown_by=20,
     ),
     Mutant(
         "older proposal accepted", "a proposal counts although a newer one was accepted before",
         frozenset(("2.3", "2.4", "2.20")), DaemonMembership, "propose", _older_proposal_accepted, "swarm",
-        shown_by=1,
+        seeds=40, shown_by=6,
     ),
     Mutant(
         "identifiers without daemon", "two views that are proposed at the same time have one identifier",
@@ -225,7 +243,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "ready not delivered", "what was about to be delivered when a view stopped is forgotten",
         frozenset(("2.7", "2.10", "2.15")), Node, "freeze", _ready_not_delivered, "swarm",
-        seeds=30, shown_by=22,
+        seeds=40, shown_by=8,
     ),
     Mutant(
         "sends in the frozen view", "new bundles get numbers in a view whose state was already told",
@@ -234,6 +252,15 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "delivers in the frozen view", "recovered bundles are delivered as they come, before the signal",
         frozenset(("2.4", "2.8")), Node, "settle", _delivers_in_the_frozen_view, "swarm",
-        seeds=20, shown_by=13,
+        seeds=40, shown_by=13,
+    ),
+    Mutant(
+        "clock at the identifier", "a daemon's clock is set back to the identifier of its new view",
+        frozenset(("2.12", "2.13")), Term, "__init__", _clock_at_the_identifier, "merge",
+        seeds=20, shown_by=12,
+    ),
+    Mutant(
+        "deaf to new lives", "a daemon whose machine was started anew is not heard for a long time",
+        frozenset(("2.16",)), Peer, "hear", _deaf_to_new_lives, "restart",
     ),
 )  # fmt: skip

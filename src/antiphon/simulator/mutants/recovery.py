@@ -1,11 +1,12 @@
 """Mutants of the recovery: what the members of a view that ends send each other, deliver, drop and signal."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from msgspec import structs
 
 from antiphon import limits
-from antiphon.core.changeover import Changeover
+from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.membership.recovery import Recovery, State
 from antiphon.core.membership.rounds import Round
 from antiphon.core.ordering.entry import Entry
@@ -168,13 +169,39 @@ def _own_holes_only(original: Original) -> Original:
     return look_at
 
 
+def _holes_ignored(original: Original) -> Original:
+    """Whatever is left is delivered."""
+
+    def is_delivered(recovery: Recovery, entry: Entry) -> bool:
+        return True
+
+    return is_delivered
+
+
+def _promises_forgotten(original: Original) -> Original:
+    """A daemon does not tell what it promised in attempts that failed."""
+
+    def begin(changeover: Changeover, joining: tuple[tuple[str, int], ...], now_us: int) -> None:
+        kept, changeover._commitment = changeover._commitment, Commitment(changeover._me)
+        original(changeover, joining, now_us)
+        changeover._commitment = kept
+
+    return begin
+
+
 # The signal -------------------------------------------------------------------------------------------------
+
+
+def _draw_one_line(recovery: Any, line: int) -> None:
+    """Whatever comes later is after the signal, for all groups."""
+    recovery.certain_line = line
+    recovery.line_of = lambda hosts: line
 
 
 def _signal_at_the_end(original: Original) -> Original:
     def begin(recovery: Recovery, me: int, view: int, states: dict[int, State]) -> None:
         original(recovery, me, view, states)
-        recovery.stable_line = recovery.certain_line = recovery.last_line
+        _draw_one_line(recovery, recovery.last_line)
 
     return begin
 
@@ -184,8 +211,7 @@ def _signal_at_the_stable_line(original: Original) -> Original:
 
     def begin(recovery: Recovery, me: int, view: int, states: dict[int, State]) -> None:
         original(recovery, me, view, states)
-        recovery.certain_line = recovery.stable_line
-        recovery._states = {}
+        _draw_one_line(recovery, recovery.stable_line)
 
     return begin
 
@@ -195,8 +221,7 @@ def _signal_where_we_stand(original: Original) -> Original:
 
     def begin(recovery: Recovery, me: int, view: int, states: dict[int, State]) -> None:
         original(recovery, me, view, states)
-        recovery.stable_line = recovery.certain_line = recovery._states[me].delivered
-        recovery._states = {}
+        _draw_one_line(recovery, states[me].delivered)
 
     return begin
 
@@ -221,11 +246,11 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "one receiver", "of several daemons that lack a bundle one gets it",
-        frozenset(("2.7", "2.10")), Recovery, "to_send", _one_receiver, "swarm", shown_by=8,
+        frozenset(("2.7", "2.10")), Recovery, "to_send", _one_receiver, "swarm", seeds=40, shown_by=8,
     ),
     Mutant(
         "joins not told", "a daemon's state says nothing of its joins under way",
-        frozenset(("2.7",)), Changeover, "begin", _joins_not_told, "swarm", shown_by=8,
+        frozenset(("2.7",)), Changeover, "begin", _joins_not_told, "swarm", seeds=40, shown_by=8,
     ),
     Mutant(
         "only undelivered told", "a daemon does not offer what it has delivered",
@@ -273,15 +298,25 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "signal at the stable line", "the signal comes before what some have delivered",
-        frozenset(("2.8",)), Recovery, "__init__", _signal_at_the_stable_line, "swarm", shown_by=8,
+        frozenset(("2.4", "2.8")), Recovery, "__init__", _signal_at_the_stable_line, "swarm",
+        seeds=40, shown_by=8,
     ),
     Mutant(
         "signal where we stand", "every daemon gives the signal after what it has delivered itself",
-        frozenset(("2.8",)), Recovery, "__init__", _signal_where_we_stand, "swarm", shown_by=8,
+        frozenset(("2.4", "2.8")), Recovery, "__init__", _signal_where_we_stand, "swarm",
+        seeds=40, shown_by=8,
     ),
     Mutant(
         "one line for all groups", "what is certain for one group counts as certain for all",
         frozenset(("2.13", "2.14")), Recovery, "line_of", _one_line_for_all_groups, "swarm",
         seeds=40, shown_by=30,
+    ),
+    Mutant(
+        "promises forgotten", "what was promised in an attempt that failed is dropped after a hole",
+        frozenset(("2.14",)), Changeover, "begin", _promises_forgotten, "promises", shown_by=2,
+    ),
+    Mutant(
+        "holes ignored", "what follows a lost message is delivered like all the rest",
+        frozenset(("causes",)), Recovery, "is_delivered", _holes_ignored, "promises", shown_by=1,
     ),
 )  # fmt: skip

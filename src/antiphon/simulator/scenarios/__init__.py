@@ -5,7 +5,7 @@ from random import Random
 
 from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
-from antiphon.simulator.scenarios import focused, inflight, merge, steady, swarm
+from antiphon.simulator.scenarios import focused, inflight, merge, promises, steady, swarm
 
 SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "mixed": steady.mixed,
@@ -21,6 +21,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "oneway": focused.oneway,
     "flap": focused.flap,
     "merge": merge.merge,
+    "promises": promises.promises,
     "hundred": focused.hundred,
     "inflight": inflight.inflight,
 }

@@ -15,7 +15,9 @@ from antiphon.simulator.incidents import (
     Partition,
     Restart,
     Trigger,
+    Trouble,
 )
+from antiphon.simulator.network import Loss
 from antiphon.simulator.plan import ClientPlan, Plan
 from antiphon.simulator.scenarios import hardships
 from antiphon.simulator.scenarios.clusters import Cluster, draw_clients, draw_cluster
@@ -26,6 +28,8 @@ NEAR_US = (100, 5_000)
 BUNDLES = 120
 HUNDRED_SITES = 10
 CASCADE_STATES = ("seg", "gather", "statetrans", "evs", "op")
+GROUPS_ROUND_US = 5_000
+"""No longer than groups need to be put together in a small network."""
 
 
 def _plan(
@@ -110,7 +114,7 @@ def crash(random: Random, seed: int) -> Plan:
 
 
 def restart(random: Random, seed: int) -> Plan:
-    """Daemons crash and are back before the others have noticed, again and again, with any wall clock."""
+    """Daemons crash and are back before the others have noticed, again and again, with any clocks."""
     cluster = _small_cluster(random, 2, 6)
     incidents: list[AnyIncident] = []
     at_us = 1_000_000
@@ -123,6 +127,7 @@ def restart(random: Random, seed: int) -> Plan:
             Restart(daemon=daemon, at_us=back_us, step_us=step_us),
         ]
         at_us += wide(random, 50_000, 2_000_000)
+    incidents = hardships.rebooted(Random(f"reboots of restart {seed}"), incidents)
     return _plan("restart", seed, random, cluster, _near(random), at_us + 1_000_000, incidents)
 
 
@@ -152,9 +157,36 @@ def cascade(random: Random, seed: int) -> Plan:
             part = tuple(random.sample(names, random.randint(1, len(names) - 1)))
             split = Partition(parts=(part,), at_us=from_us, for_us=wide(random, 10_000, 2_000_000))
             triggers.append(Trigger(state, split, after_us, time=time))
+    triggers += _amid_groups(Random(f"groups of cascade {seed}"), names)
     return _plan(
         "cascade", seed, random, cluster, _near(random), 8_000_000, incidents, triggers=tuple(triggers)
     )
+
+
+def _amid_groups(random: Random, names: list[str]) -> list[Trigger]:
+    """Faults while groups are being put together, which lasts for one agreed round only: somebody's word on
+    its members is still under way."""
+    triggers = []
+    for _ in range(random.randint(1, 4)):
+        time = random.randint(1, 3 * len(names))
+        after_us = wide(random, 1, GROUPS_ROUND_US) - 1
+        happens: list[tuple[AnyIncident, int]] = []
+        if random.random() < 0.5:  # bad paths make the round longer
+            lossy = Trouble(
+                fault=Loss(random.uniform(0.3, 0.9)), at_us=1_000_000, for_us=wide(random, 5_000, 200_000)
+            )
+            happens.append((lossy, 0))
+        if random.random() < 0.6:
+            daemon = random.choice(names)
+            back_us = after_us + wide(random, 100_000, 3_000_000)
+            happens.append((Crash(daemon=daemon, at_us=1_000_000), after_us))
+            happens.append((Restart(daemon=daemon, at_us=1_000_000), back_us))
+        else:
+            part = tuple(random.sample(names, random.randint(1, len(names) - 1)))
+            for_us = wide(random, 10_000, 3_000_000)
+            happens.append((Partition(parts=(part,), at_us=1_000_000, for_us=for_us), after_us))
+        triggers += [Trigger("ggather", incident, wait_us, time=time) for incident, wait_us in happens]
+    return triggers
 
 
 def oneway(random: Random, seed: int) -> Plan:

@@ -9,11 +9,12 @@ from random import Random
 from msgspec import structs
 
 from antiphon.config import Settings
-from antiphon.simulator.incidents import AnyIncident, Cut, OneWay, Pause
+from antiphon.simulator.incidents import AnyIncident, Cut, OneWay, Pause, Restart
 from antiphon.simulator.plan import ClientPlan, Daemon, Route
 from antiphon.simulator.scenarios.parts import wide
 
 LATE_START_MAX_US = 3_000_000
+UPTIME_MAX_US = 60_000_000
 SLOW_OUTPUT_BYTES = 65_536
 """What may wait for a slow reader before all senders are asked to hold: the least that can be configured."""
 
@@ -95,3 +96,13 @@ def slow_readers(
             )
         slowed.append(structs.replace(client, habits=habits))
     return tuple(slowed), structs.replace(settings, output_soft_bytes=SLOW_OUTPUT_BYTES)
+
+
+def rebooted(random: Random, incidents: list[AnyIncident]) -> list[AnyIncident]:
+    """About half of the daemons that start again do so because their machines did."""
+    return [
+        structs.replace(incident, uptime_us=wide(random, 1, UPTIME_MAX_US))
+        if isinstance(incident, Restart) and random.random() < 0.5
+        else incident
+        for incident in incidents
+    ]

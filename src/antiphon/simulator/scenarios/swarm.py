@@ -272,6 +272,8 @@ def swarm(random: Random, seed: int) -> Plan:
     hard = Random(f"hardships of swarm {seed}")
     if hard.random() < 0.15:
         clients, settings = hardships.slow_readers(hard, clients, settings)
+    if hard.random() < 0.3:
+        incidents = hardships.rebooted(hard, incidents)
     return Plan(
         "swarm",
         seed,
