@@ -105,8 +105,9 @@ class RealHost:
 
     # The daemon's life ------------------------------------------------------------------------------------
 
-    def start(self, step_us: int = 0) -> None:
-        """The daemon starts with an empty memory, if it does not run; the wall clock has moved before."""
+    def start(self, step_us: int = 0, uptime_us: int | None = None) -> None:
+        """The daemon starts with an empty memory, if it does not run; the wall clock has moved before. The
+        machine is not rebooted: its monotonic clock, of which `uptime_us` speaks, goes on."""
         if not self.is_running:
             self.is_running = True
             self._step_us += step_us
