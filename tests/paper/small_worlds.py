@@ -144,7 +144,13 @@ class Diary(Observer):
     def delivered(self, view_id: int, header: Header) -> None:
         self.entries.append(("delivered", view_id, header))
 
-    def signalled(self, view_id: int, transitional: tuple[int, ...], groups: tuple[str, ...]) -> None:
+    def signalled(
+        self,
+        view_id: int,
+        transitional: tuple[int, ...],
+        committed: tuple[int, ...],
+        groups: tuple[str, ...],
+    ) -> None:
         self.entries.append(("signalled", view_id, transitional, groups))
 
     def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:

@@ -143,12 +143,13 @@ class Story:
         return self
 
     def daemon_signal(
-        self, *daemons: str, together: tuple[str, ...], groups: tuple[str, ...] = ()
-    ) -> "Story":
+        self, *daemons: str, together: tuple[str, ...], groups: tuple[str, ...] = (),
+        committed: tuple[str, ...] = (),
+    ) -> "Story":  # fmt: skip
         for daemon in daemons:
             self._add(
                 Event.STRANSSIG, "", groups, daemon=daemon, views=(), transitional=together,
-                daemon_view=self._daemon_views[daemon],
+                members=committed or together, daemon_view=self._daemon_views[daemon],
             )  # fmt: skip
         return self
 

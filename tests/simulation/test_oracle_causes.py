@@ -107,17 +107,41 @@ def test_an_effect_for_several_groups_has_causes_in_each() -> None:
     assert broken(afterwards(story)) == {"causes"}
 
 
-def test_causes_of_causes_count() -> None:
+def alone_with_an_answer(*, to_a: str = "", committed: tuple[str, ...] = ()) -> Story:
     """C's first message is lost. B has its second, an unreliable one, answers and is lost as well: A does not
-    go on together with B and lacks the first."""
+    go on together with B and lacks the first. C has a third one, of the service `to_a`, that A has, too."""
     story = together()
     say(story, C, C)
     say(story, C, B, C, service="unreliable")
-    story.daemon_signal("d0", together=("d0",)).signal(A).signal(A, group="h")
+    if to_a:
+        say(story, C, A, C, service=to_a)
+    story.daemon_signal("d0", together=("d0",), committed=committed).signal(A).signal(A, group="h")
     say(story, B, A)
     for group in ("g", "h"):
         story.view(2, (A,), together=(A,), cause="network", changed=(B, C), group=group)
-    story.daemon_view(20, ("d0",), together=("d0",))
+    return story.daemon_view(20, ("d0",), together=("d0",))
+
+
+def test_causes_of_causes_count() -> None:
+    assert "causes" in broken(alone_with_an_answer(to_a="reliable"))
+
+
+def test_a_cause_of_which_nobody_who_comes_along_knows_is_no_hole() -> None:
+    assert "causes" not in broken(alone_with_an_answer())
+
+
+def test_a_promise_to_the_sender_counts_more_than_a_hole() -> None:
+    assert "causes" not in broken(alone_with_an_answer(to_a="reliable", committed=("d0", "d1")))
+    assert "causes" in broken(alone_with_an_answer(to_a="reliable", committed=("d0", "d2")))
+
+
+def test_before_the_signal_every_cause_counts() -> None:
+    """Nothing was delivered of C but what lies before: A need not know of the cause to be wrong."""
+    story = together()
+    say(story, C, C)
+    say(story, C, B, C, service="unreliable")
+    say(story, B, A)
+    story.crash("d1", B)
     assert "causes" in broken(story)
 
 

@@ -192,8 +192,8 @@ class Changeover:
         self._signal_all(recovery)
         self._delivery.membership.forget_joins()
         last_lts = stamp_after(recovery.last_line, self._me) & ~1023
-        view_id = ViewId(self._old.view.id, self.new.view.id, last_lts, self.new.view.members[0])
-        self._delivery.lose(recovery.together, view_id)
+        ending, coming = self._old.view.id, self.new.view.id
+        self._delivery.lose(recovery.together, lambda first: ViewId(ending, coming, last_lts, first))
         self._delivery.changed()
         return self._merging is not None
 
@@ -214,8 +214,12 @@ class Changeover:
         for name in sorted(membership.groups):
             if membership.groups[name].is_torn(recovery.together):
                 self._delivery.signal(membership.groups[name])
+        self._tell_observer_of_signal(recovery, ())
+
+    def _tell_observer_of_signal(self, recovery: Recovery, groups: tuple[str, ...]) -> None:
         if self._observer is not None:
-            self._observer.signalled(self._old.view.id, tuple(sorted(recovery.together)), ())
+            together, committed = tuple(sorted(recovery.together)), tuple(sorted(recovery.committed))
+            self._observer.signalled(self._old.view.id, together, committed, groups)
 
     def _deliver(self, entry: Entry, recovery: Recovery) -> None:
         header = entry.header
@@ -272,9 +276,9 @@ class Changeover:
         self._tell_signal(group.name, recovery)
 
     def _tell_signal(self, name: str, recovery: Recovery) -> None:
-        if self._observer is not None and not self._is_signalled and name not in self._signalled:
+        if not self._is_signalled and name not in self._signalled:
             self._signalled.add(name)
-            self._observer.signalled(self._old.view.id, tuple(sorted(recovery.together)), (name,))
+            self._tell_observer_of_signal(recovery, (name,))
 
     def _deliver_event(self, entry: Entry, recovery: Recovery) -> None:
         header = entry.header

@@ -333,6 +333,7 @@ class Node:
         """The installed view stops working. What its lines have already allowed is delivered."""
         while self.term.order.ready:
             self._deliver(self.term.order.ready.popleft())
+        self.term.order.stop()
 
     def form(self, view: DaemonView, now_us: int) -> None:
         """Build the links of `view` and begin to exchange state over them."""

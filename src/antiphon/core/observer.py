@@ -19,10 +19,16 @@ class Observer:
     def delivered(self, view_id: int, header: Header) -> None:
         """A bundle is delivered (sdeliver): handed to the groups of this daemon at its place in the order."""
 
-    def signalled(self, view_id: int, transitional: tuple[int, ...], groups: tuple[str, ...]) -> None:
+    def signalled(
+        self,
+        view_id: int,
+        transitional: tuple[int, ...],
+        committed: tuple[int, ...],
+        groups: tuple[str, ...],
+    ) -> None:
         """The transitional signal in the daemon view `view_id` (stranssig), once per view that ends, with no
         `groups`. Before it there may be early ones for some groups alone: what is delivered to these after
-        such a signal counts as after the signal."""
+        such a signal counts as after the signal. What `committed` sent is delivered whatever is missing."""
 
     def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
         """A daemon view is installed (sview), also the first one, which has this daemon alone."""

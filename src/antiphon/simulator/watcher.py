@@ -47,11 +47,18 @@ class Watcher(Observer):
         """Sdeliver."""
         self._note_bundle(Event.SDELIVER, view_id, header, self._at(header.destinations))
 
-    def signalled(self, view_id: int, transitional: tuple[int, ...], groups: tuple[str, ...]) -> None:
+    def signalled(
+        self,
+        view_id: int,
+        transitional: tuple[int, ...],
+        committed: tuple[int, ...],
+        groups: tuple[str, ...],
+    ) -> None:
         """Stranssig."""
         record = self._record(Event.STRANSSIG)
         record.groups = groups
         record.transitional = self._names(transitional)
+        record.members = self._names(committed)
         record.daemon_view = view_id
         self._records.append(record)
 

@@ -96,9 +96,9 @@ class Delivery:
         ]
         self._write(numbers, frames.SignalFrame(TransitionalSignal(group.name, group.view)))
 
-    def lose(self, together: frozenset[int], view_id: ViewId) -> None:
-        """Only the members at these daemons remain."""
-        for change in self.membership.lose(together, view_id):
+    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> None:
+        """Only the members at these daemons remain; `name_view` makes an identifier with a daemon in it."""
+        for change in self.membership.lose(together, name_view):
             self._tell(change)
 
     def merge(self, gathered: dict[int, tuple[HostedGroup, ...]], view_id: ViewId) -> None:

@@ -192,8 +192,12 @@ class Membership:
 
     # When daemons come and go ---------------------------------------------------------------------------
 
-    def lose(self, together: frozenset[int], view_id: ViewId) -> list[Change]:
-        """Only the members at these daemons remain: the views of the groups that lost some."""
+    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> list[Change]:
+        """Only the members at these daemons remain: the views of the groups that lost some.
+
+        A view is named after the first daemon that has members in it. If groups were still to be put
+        together, members of one group may be in several views, and no two of these get the same name.
+        """
         changes = []
         for name in sorted(self.groups):
             group = self.groups[name]
@@ -208,7 +212,11 @@ class Membership:
                 del self.groups[name]
             else:
                 remaining = tuple(group.members.values())
+                view_id = name_view(min(daemon for daemon, _ in group.members))
                 changes.append(self._view(group, view_id, remaining, Cause.NETWORK, names))
+        changes.sort(
+            key=lambda change: change.view.id.daemon
+        )  # all see them in one order, whatever the group
         return changes
 
     def hosted(self, daemon: int) -> tuple[HostedGroup, ...]:

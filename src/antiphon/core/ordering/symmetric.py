@@ -304,6 +304,11 @@ class SymmetricOrder:
 
     # The end of the view -----------------------------------------------------------------------------------
 
+    def stop(self) -> None:
+        """The view has stopped: whatever comes now is delivered at its end, in the agreed order."""
+        for source in self._sources.values():
+            source.blocked.clear()
+
     def tell(self, source: int) -> SourceState:
         """What is known here of one daemon's bundles."""
         known = self._sources[source]

@@ -1,5 +1,6 @@
 """Mutants of the groups when daemons come and go: signals, views of those who remain, merges."""
 
+from collections.abc import Callable
 from typing import Any
 
 from antiphon.core.changeover import Changeover
@@ -13,6 +14,7 @@ from antiphon.types import Cause, View, ViewId
 from antiphon.wire.bundle import Header
 
 Gathered = dict[int, tuple[HostedGroup, ...]]
+NameView = Callable[[int], ViewId]
 
 # The signal -------------------------------------------------------------------------------------------------
 
@@ -58,10 +60,14 @@ def _signal_again(original: Original) -> Original:
 def _with_other_loss(original: Original, **changes: int) -> Original:
     """A loss whose views get another identifier."""
 
-    def lose(membership: Membership, together: frozenset[int], view_id: ViewId) -> list[Change]:
-        fields = {"epoch": view_id.epoch, "branch": view_id.branch, "lts": view_id.lts}
-        fields.update(changes)
-        return list(original(membership, together, ViewId(**fields, daemon=view_id.daemon)))
+    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> list[Change]:
+        def rename(first: int) -> ViewId:
+            view_id = name_view(first)
+            fields = {"epoch": view_id.epoch, "branch": view_id.branch, "lts": view_id.lts}
+            fields.update(changes)
+            return ViewId(**fields, daemon=view_id.daemon)
+
+        return list(original(membership, together, rename))
 
     return lose
 
@@ -77,8 +83,8 @@ def _loss_before_the_rest(original: Original) -> Original:
 def _loss_of_our_own(original: Original) -> Original:
     """Every daemon puts its own number into the identifier."""
 
-    def lose(delivery: Delivery, together: frozenset[int], view_id: ViewId) -> None:
-        original(delivery, together, ViewId(view_id.epoch, view_id.branch, view_id.lts, delivery._me))
+    def lose(delivery: Delivery, together: frozenset[int], name_view: NameView) -> None:
+        original(delivery, together, lambda _: name_view(delivery._me))
 
     return lose
 
@@ -86,9 +92,9 @@ def _loss_of_our_own(original: Original) -> Original:
 def _ghosts(original: Original) -> Original:
     """The first of the lost members stays."""
 
-    def lose(membership: Membership, together: frozenset[int], view_id: ViewId) -> list[Change]:
+    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> list[Change]:
         lost = {daemon for group in membership.groups.values() for daemon, _ in group.members} - together
-        return list(original(membership, together | set(sorted(lost)[:1]), view_id))
+        return list(original(membership, together | set(sorted(lost)[:1]), name_view))
 
     return lose
 
@@ -101,9 +107,9 @@ def _no_view_before_a_merge(original: Original) -> Original:
         delivery: Any = changeover._delivery
         groups = delivery.membership.groups
 
-        def lose(together: frozenset[int], view_id: ViewId) -> None:
+        def lose(together: frozenset[int], name_view: NameView) -> None:
             views = {name: group.view for name, group in groups.items()}
-            delivery.membership.lose(together, view_id)
+            delivery.membership.lose(together, name_view)
             for name, group in groups.items():
                 group.view = views[name]
 
