@@ -16,7 +16,7 @@ from antiphon.simulator.play import play
 from antiphon.simulator.scenarios import plan_of
 from antiphon.simulator.scenarios.inflight import CUT_US, SITES
 from antiphon.simulator.stage import Stage
-from antiphon.simulator.trace import Event, Identity, Record, Trace
+from antiphon.trace import Event, Identity, Record, Trace
 
 
 def in_flight(records: list[Record], cut_us: int) -> int:

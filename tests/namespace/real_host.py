@@ -19,7 +19,7 @@ from watched_daemon import READY, Entry
 from antiphon.client import ask_status
 from antiphon.errors import ConnectError
 from antiphon.simulator.plan import Daemon
-from antiphon.simulator.trace import Event, Record
+from antiphon.trace import Event, Record
 
 _PROGRAM = Path(__file__).with_name("watched_daemon.py")
 STARTS_APART_S = 0.1

@@ -23,8 +23,8 @@ from antiphon.simulator.plan import Plan
 from antiphon.simulator.play import perform
 from antiphon.simulator.scenarios import plan_of
 from antiphon.simulator.stage import Stage
-from antiphon.simulator.trace import RELIABLE_SERVICES, Event, Identity, Record, Trace
 from antiphon.simulator.world import World
+from antiphon.trace import RELIABLE_SERVICES, Event, Identity, Record, Trace
 
 
 class RealOutcome(Struct, frozen=True):

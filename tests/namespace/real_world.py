@@ -22,7 +22,7 @@ from wires import Wire, close_all, lay
 from antiphon.runtime.status import has_formed
 from antiphon.simulator.incidents import Crash
 from antiphon.simulator.plan import Plan
-from antiphon.simulator.trace import Event, Record
+from antiphon.trace import Event, Record
 
 READY_WITHIN_S = 120.0
 """Only to keep a run from hanging whose processes cannot start."""

@@ -16,7 +16,7 @@ from antiphon.simulator.oracle import judge
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.run import run_plan
 from antiphon.simulator.scenarios import plan_of
-from antiphon.simulator.trace import ORDERED_SERVICES, Event, Trace
+from antiphon.trace import ORDERED_SERVICES, Event, Trace
 
 FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.json"))
 SHORT = "once-each"

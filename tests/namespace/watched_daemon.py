@@ -28,8 +28,8 @@ from antiphon.runtime.loop import now_us
 from antiphon.simulator import plan as plans
 from antiphon.simulator.mutants import MUTANTS
 from antiphon.simulator.plan import Plan
-from antiphon.simulator.trace import Event, Record
-from antiphon.simulator.watcher import Watcher
+from antiphon.trace import Event, Record
+from antiphon.trace.watcher import Watcher
 
 PORT = 4_810
 READY = b"ready"

@@ -19,9 +19,9 @@ from antiphon import Left, Message, Service, TransitionalSignal, View
 from antiphon.client import Event as Received
 from antiphon.config import Config
 from antiphon.core.membership.view import DaemonView
-from antiphon.simulator.bearers import private_name, process_name
-from antiphon.simulator.trace import Event, Record, Trace, ViewNumber
-from antiphon.simulator.watcher import Watcher
+from antiphon.trace import Event, Record, Trace, ViewNumber
+from antiphon.trace.bearers import private_name, process_name
+from antiphon.trace.watcher import Watcher
 from antiphon.types import ViewId
 
 Entry = tuple[int, int, Record]

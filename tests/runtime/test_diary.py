@@ -3,7 +3,7 @@
 from diary import Diary, merge
 
 from antiphon import Left, View
-from antiphon.simulator.trace import Event
+from antiphon.trace import Event
 from antiphon.types import Cause, ViewId
 
 GROUP = "red"

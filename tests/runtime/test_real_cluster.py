@@ -24,7 +24,7 @@ from antiphon.config import Config, Settings
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.simulator.oracle import PROPERTIES
-from antiphon.simulator.trace import Event, Record
+from antiphon.trace import Event, Record
 
 LOOK_EVERY_S = 0.5
 HASTY = Settings(membership="lan", suspect_ms=700.0)

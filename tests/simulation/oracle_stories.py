@@ -3,7 +3,7 @@
 import zlib
 
 from antiphon.simulator.oracle import judge
-from antiphon.simulator.trace import Bundle, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import Bundle, Event, Identity, Record, Trace, ViewNumber
 
 A, B, C = "#a#d0", "#b#d1", "#c#d2"
 DAEMONS = ("d0", "d1", "d2")

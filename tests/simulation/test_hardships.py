@@ -5,13 +5,13 @@ from functools import cache
 import pytest
 from oracle_stories import A, B, C, Story
 
-from antiphon.simulator.bearers import Bearers, private_name
 from antiphon.simulator.incidents import Cut, OneWay, Pause
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.run import simulate
 from antiphon.simulator.scenarios import plan_of
-from antiphon.simulator.trace import Event, Record
+from antiphon.trace import Event, Record
+from antiphon.trace.bearers import Bearers, private_name
 
 SEEDS = range(60)
 

@@ -3,7 +3,7 @@
 from oracle_stories import ALL, A, B, C, Story, assembled, broken, gathered
 
 from antiphon.simulator.oracle import judge
-from antiphon.simulator.trace import Identity
+from antiphon.trace import Identity
 
 HOME = {A: "d0", B: "d1", C: "d2"}
 

@@ -4,7 +4,7 @@ import pytest
 from oracle_stories import ALL, DAEMONS, A, B, C, Story, assembled, broken, names
 
 from antiphon.simulator.oracle import judge
-from antiphon.simulator.trace import Identity
+from antiphon.trace import Identity
 
 HOME = {A: "d0", B: "d1", C: "d2"}
 

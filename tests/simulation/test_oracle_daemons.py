@@ -6,7 +6,7 @@ import pytest
 from oracle_stories import ALL, DAEMONS, Story, assembled, names
 
 from antiphon.simulator.oracle import judge
-from antiphon.simulator.trace import Event, Record, read
+from antiphon.trace import Event, Record, read
 
 PAIR = ("d0", "d1")
 

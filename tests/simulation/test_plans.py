@@ -35,7 +35,7 @@ from antiphon.simulator.run import run_plan, run_seed
 from antiphon.simulator.scenarios import SCENARIOS, plan_of
 from antiphon.simulator.shrink import shrink
 from antiphon.simulator.stage import Stage
-from antiphon.simulator.trace import Event
+from antiphon.trace import Event
 
 SECOND_US = 1_000_000
 

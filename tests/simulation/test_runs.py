@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon import trace as traces
 from antiphon.errors import UsageError
-from antiphon.simulator import trace as traces
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.run import Outcome, run_seed, run_seeds, simulate
 from antiphon.simulator.scenarios import SCENARIOS

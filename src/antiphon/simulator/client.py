@@ -14,9 +14,9 @@ from random import Random
 from antiphon.config import Settings
 from antiphon.core.node import Node
 from antiphon.service import Service
-from antiphon.simulator.bearers import Bearers
-from antiphon.simulator.trace import Event, Identity, Record, ViewNumber
-from antiphon.simulator.watcher import SERVICE_WORDS
+from antiphon.trace import Event, Identity, Record, ViewNumber
+from antiphon.trace.bearers import Bearers
+from antiphon.trace.watcher import SERVICE_WORDS
 from antiphon.types import ViewId
 from antiphon.wire import bundle, frames
 

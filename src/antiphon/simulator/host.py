@@ -18,8 +18,8 @@ from antiphon.core.status import buffers
 from antiphon.simulator.client import Client, Output, read_frame
 from antiphon.simulator.network import Path
 from antiphon.simulator.plan import Daemon
-from antiphon.simulator.trace import Event, Record
-from antiphon.simulator.watcher import Watcher
+from antiphon.trace import Event, Record
+from antiphon.trace.watcher import Watcher
 from antiphon.wire import frames
 from antiphon.wire.packet import PacketKind
 

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from antiphon.simulator.oracle import Violation
 from antiphon.simulator.stage import Stage
-from antiphon.simulator.trace import Event, Trace
+from antiphon.trace import Event, Trace
 
 Cells = dict[tuple[str, str], int]
 """How often something was met in a state."""

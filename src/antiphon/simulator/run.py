@@ -15,7 +15,7 @@ from antiphon.simulator.plan import Plan
 from antiphon.simulator.play import play
 from antiphon.simulator.scenarios import SCENARIOS, plan_of
 from antiphon.simulator.stage import Stage
-from antiphon.simulator.trace import Trace
+from antiphon.trace import Trace
 
 __all__ = ["Outcome", "Summary", "run_plan", "run_seed", "run_seeds", "simulate"]
 

@@ -11,12 +11,12 @@ from random import Random
 
 from antiphon.config import Config
 from antiphon.core.node import Node
-from antiphon.simulator.bearers import Bearers
 from antiphon.simulator.client import Client
 from antiphon.simulator.host import Host
 from antiphon.simulator.network import Network, Pair, Path
 from antiphon.simulator.plan import Daemon
-from antiphon.simulator.trace import Event, Record
+from antiphon.trace import Event, Record
+from antiphon.trace.bearers import Bearers
 
 TURNS_MAX = 100_000
 """Events at one and the same microsecond; more means that the world goes in circles."""

@@ -29,7 +29,7 @@ from antiphon.simulator.oracle import (
     virtual_synchrony,
 )
 from antiphon.simulator.oracle.verdict import Property, Violation
-from antiphon.simulator.trace import Trace
+from antiphon.trace import Trace
 
 PROPERTIES: tuple[Property, ...] = (
     initial_view.PROPERTY,

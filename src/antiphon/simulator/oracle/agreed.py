@@ -21,7 +21,7 @@ from msgspec import Struct
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, history, name
 from antiphon.simulator.oracle.terms import Term, terms_by_view
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import ORDERED_SERVICES, Bundle, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, Bundle, Event, Identity, Record, Trace, ViewNumber
 
 
 class Sequence(Struct, eq=False):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace
+from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace
 
 Past = list[int]
 """For each process, how many of its sends lie in the past."""

@@ -26,7 +26,7 @@ from msgspec import Struct
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_of, history
 from antiphon.simulator.oracle.terms import is_kept_from
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import (
+from antiphon.trace import (
     ORDERED_SERVICES,
     RELIABLE_SERVICES,
     Bundle,

@@ -6,7 +6,7 @@ A life is one incarnation of a daemon, from its start to its crash. A trace need
 
 from msgspec import Struct
 
-from antiphon.simulator.trace import Bundle, Event, Identity, Record, Trace
+from antiphon.trace import Bundle, Event, Identity, Record, Trace
 
 
 class DaemonTerm(Struct, eq=False):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_terms, history, name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import Event, Record, Trace
+from antiphon.trace import Event, Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import FIFO_SERVICES, RELIABLE_SERVICES, Event, Record, Trace
+from antiphon.trace import FIFO_SERVICES, RELIABLE_SERVICES, Event, Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

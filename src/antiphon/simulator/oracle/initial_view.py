@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from antiphon.simulator.bearers import private_name
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import Event, Trace
+from antiphon.trace import Event, Trace
+from antiphon.trace.bearers import private_name
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

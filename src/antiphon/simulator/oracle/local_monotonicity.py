@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import Event, Record, Trace
+from antiphon.trace import Event, Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

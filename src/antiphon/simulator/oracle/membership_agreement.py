@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import daemon_terms
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import Record, Trace
+from antiphon.trace import Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

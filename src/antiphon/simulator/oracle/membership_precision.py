@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import History, history
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import Event, Record, Trace
+from antiphon.trace import Event, Record, Trace
 
 
 def restored(trace: Trace) -> Record | None:

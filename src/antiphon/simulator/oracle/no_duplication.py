@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import history, name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import Bundle, Event, Identity, Trace
+from antiphon.trace import Bundle, Event, Identity, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

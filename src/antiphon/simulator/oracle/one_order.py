@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import history, name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import (
+from antiphon.trace import (
     ORDERED_SERVICES,
     RELIABLE_SERVICES,
     Event,

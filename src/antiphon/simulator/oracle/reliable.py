@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_of, daemon_terms, history, name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
+from antiphon.trace import RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_of, daemon_terms, history, name
 from antiphon.simulator.oracle.terms import Term, is_kept_from, terms_by_view, terms_with_views
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import Bundle, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import Bundle, Event, Identity, Record, Trace, ViewNumber
 
 Home = tuple[str, int]
 """Which life of which daemon, counted from its first."""

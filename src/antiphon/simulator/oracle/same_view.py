@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_terms, name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import Trace
+from antiphon.trace import Trace
 
 
 def _look_at_daemons(trace: Trace) -> Iterator[Finding]:

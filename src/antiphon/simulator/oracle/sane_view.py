@@ -12,11 +12,11 @@ the receivers), and that view has the incarnation of the daemon that sent it.
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from antiphon.simulator.bearers import private_name
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_terms, history, name
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
+from antiphon.trace.bearers import private_name
 
 Births = dict[tuple[str, str], tuple[list[int], list[ViewNumber]]]
 """For each private name and group, when it asked to join, and with which views it became a member."""

@@ -12,7 +12,7 @@ from antiphon.simulator.oracle.daemons import daemon_of, daemon_terms, history, 
 from antiphon.simulator.oracle.membership_precision import restored
 from antiphon.simulator.oracle.terms import Term, is_kept_from, terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import RELIABLE_SERVICES, Event, Record, Trace
+from antiphon.trace import RELIABLE_SERVICES, Event, Record, Trace
 
 
 def _look(trace: Trace) -> Iterator[Finding]:

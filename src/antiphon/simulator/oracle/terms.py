@@ -6,7 +6,7 @@ one pass over the trace that finds out.
 
 from msgspec import Struct
 
-from antiphon.simulator.trace import RELIABLE_SERVICES, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import RELIABLE_SERVICES, Event, Identity, Record, Trace, ViewNumber
 
 
 class Term(Struct, eq=False):

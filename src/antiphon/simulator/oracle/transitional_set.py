@@ -11,7 +11,7 @@ from msgspec import Struct
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import Record, Trace, ViewNumber
+from antiphon.trace import Record, Trace, ViewNumber
 
 
 class Step(Struct, gc=False):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, daemon_terms
 from antiphon.simulator.oracle.terms import Term, terms_with_views
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.simulator.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber
 
 Messages = set[Identity | None]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from antiphon.simulator.trace import Identity, Record, Trace
+from antiphon.trace import Identity, Record, Trace
 
 VIOLATIONS_MAX = 5
 """Reported per property and run: one is enough to fail, a few help to understand."""

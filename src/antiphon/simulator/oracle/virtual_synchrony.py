@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, daemon_of, daemon_terms, history, name
 from antiphon.simulator.oracle.terms import Term, is_kept_from, terms_with_views
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.simulator.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber
 
 Move = tuple[str, ViewNumber, ViewNumber | None]
 """From a view of a group to the next; None is the end of the run."""

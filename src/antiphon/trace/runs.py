@@ -1,131 +1,18 @@
-"""What happened in a run: one record per event, in one global order.
-
-The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), and some of our own that speak
-of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
-(how full a daemon is), and `restored` (the network's faults are over). The file format is described in
-docs/reference/trace.md.
-"""
+"""One run: its records in one global order, and the questions that several properties ask of them."""
 
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar, cast
 
 import msgspec
-from msgspec import Struct
 
 from antiphon.errors import UsageError
-from antiphon.simulator.bearers import private_name
+from antiphon.trace.bearers import private_name
+from antiphon.trace.records import FORMAT, VERSION, Event, Header, Identity, Record, ViewNumber
 
 Answer = TypeVar("Answer")
-
-FORMAT = "antiphon-trace"
-VERSION = 2
-
-Identity = tuple[int, int, int, int]
-"""A message: daemon, incarnation of that daemon, session, sequence."""
-ViewNumber = tuple[int, int, int, int]
-"""A view's identifier: epoch, branch, lts, daemon."""
-Bundle = tuple[int, int, int]
-"""A bundle: the daemon view in which it was sent, number of its source daemon, its number there."""
-
-RELIABLE_SERVICES = frozenset(("reliable", "fifo", "causal", "agreed", "safe"))
-FIFO_SERVICES = frozenset(("fifo", "causal", "agreed", "safe"))
-ORDERED_SERVICES = frozenset(("causal", "agreed", "safe"))
-
-
-class Event(StrEnum):
-    """What a record tells of."""
-
-    CONNECT = "connect"
-    DISCONNECT = "disconnect"
-    JOIN = "join"
-    LEAVE = "leave"
-    SEND = "send"
-    DELIVER = "deliver"
-    VIEW = "view"
-    TRANSSIG = "transsig"
-    LEFT = "left"
-    RECOVER = "recover"
-    CRASH = "crash"
-    SVIEW = "sview"
-    STRANSSIG = "stranssig"
-    SSEND = "ssend"
-    HOLD = "hold"
-    SDELIVER = "sdeliver"
-    STATE = "state"
-    BUFFERS = "buffers"
-    RESTORED = "restored"
-
-
-class Record(Struct, omit_defaults=True, gc=False):
-    """One event; fields that do not apply keep their defaults and are left out of the file."""
-
-    position: int
-    """Place in the run: of two events, the one with the smaller position happened first."""
-    time_us: int
-    event: Event
-    daemon: str
-    """Empty for `restored` alone."""
-    process: str = ""
-    """The session at which it happened, see `bearers`; empty for events of a daemon."""
-    groups: tuple[str, ...] = ()
-    """Stranssig: none for the one signal of the view that ends, else the groups that it comes early for."""
-    views: tuple[ViewNumber | None, ...] = ()
-    """For each of `groups`, the view in which it happened at this process; for a view event the new one, for
-    a transsig the one that is ending. Not told of events of daemons."""
-    message: Identity | None = None
-    """Ssend, hold and sdeliver: the first message of the bundle; None if it carries none of a client."""
-    count: int = 1
-    """Ssend, hold and sdeliver: how many messages from `message` on the bundle has."""
-    service: str = ""
-    checksum: int = 0
-    """CRC-32 of the payload as it was sent, or as it was delivered."""
-    self_discard: bool = False
-    views_wanted: bool = True
-    """Connect: whether it is told of the joins and leaves of others."""
-    members: tuple[str, ...] = ()
-    """Processes; sview: names of daemons."""
-    transitional: tuple[str, ...] = ()
-    """As `members`; in a stranssig those who are known to come along into the next view."""
-    changed: tuple[str, ...] = ()
-    cause: str = ""
-    """Of a disconnect: "crash" if its daemon crashed."""
-    buffers: dict[str, tuple[int, int]] = {}
-    """Name: (used, limit)."""
-    incarnation: int = 0
-    """Recover and crash: of the daemon that begins or ends."""
-    daemon_view: int = 0
-    """Sview: the new one; stranssig: the one that ends."""
-    incarnations: tuple[int, ...] = ()
-    """Sview: of `members`, in their order."""
-    links: tuple[tuple[str, str], ...] = ()
-    """Sview: pairs of members."""
-    bundle: Bundle | None = None
-    """Ssend, hold and sdeliver."""
-    lts: int = 0
-    destinations: tuple[str, ...] = ()
-    """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
-    state: str = ""
-    reason: str = ""
-    """State: why it was entered."""
-    parts: tuple[tuple[str, ...], ...] = ()
-    """Restored: the sets of living daemons that can reach one another from now on."""
-    bound_us: int = 0
-    """Restored: within this time each of `parts` is to be one daemon view, for good."""
-
-
-class Header(Struct):
-    """The first line of a trace file."""
-
-    format: str
-    version: int
-    run: str
-    scenario: str
-    seed: int
-    daemons: tuple[str, ...]
 
 
 class Trace:

@@ -6,7 +6,7 @@ from antiphon.config import Config
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
 from antiphon.service import Service
-from antiphon.simulator.trace import Bundle, Event, Identity, Record
+from antiphon.trace.records import Bundle, Event, Identity, Record
 from antiphon.wire.bundle import Flag, Header, parse_names
 
 UNSPOKEN = Flag.LATE | Flag.CONTROL

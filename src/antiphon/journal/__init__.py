@@ -1,0 +1,1 @@
+"""A durable, ordered log of groups, served over Arrow Flight."""

@@ -1,0 +1,55 @@
+"""One Spark session with the settings that this pipeline relies on."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from antiphon.errors import UsageError
+from antiphon.spark.java import ensure_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*,4]"
+"""All cores of this machine; a task may fail three times before its job does."""
+
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL_ONLY = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Small tables and few cores: the default of 200 shuffle partitions would only cost.
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+    # No checksum files and no `chmod` processes for each checkpoint file on a local disk.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK",
+}
+
+
+def spark_session(
+    name: str, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """The session of this process, made if there is none; its settings are those of whoever makes it.
+
+    `master` is Spark's URL of a cluster; without it everything runs in this process's own JVM. A session that
+    Spark itself was told about (`spark-submit --master ...`) keeps its master.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise UsageError("this needs PySpark: pip install 'antiphon[spark]'") from None
+    ensure_java()
+    # Workers are to use this interpreter, which has this package, whatever else is on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    where = master or os.environ.get("MASTER") or LOCAL
+    builder = SparkSession.builder.appName(name).master(where)
+    chosen = {**_ALWAYS, **(_LOCAL_ONLY if where.startswith("local") else {}), **(settings or {})}
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,32 @@
+"""Traces: what happened in a run, written down for the oracle, for Spark and for bug reports."""
+
+from antiphon.trace.records import (
+    FIFO_SERVICES,
+    FORMAT,
+    ORDERED_SERVICES,
+    RELIABLE_SERVICES,
+    VERSION,
+    Bundle,
+    Event,
+    Header,
+    Identity,
+    Record,
+    ViewNumber,
+)
+from antiphon.trace.runs import Trace, read
+
+__all__ = [
+    "FIFO_SERVICES",
+    "FORMAT",
+    "ORDERED_SERVICES",
+    "RELIABLE_SERVICES",
+    "VERSION",
+    "Bundle",
+    "Event",
+    "Header",
+    "Identity",
+    "Record",
+    "Trace",
+    "ViewNumber",
+    "read",
+]
