@@ -14,9 +14,9 @@ the same point of the stream.
 from importlib.metadata import PackageNotFoundError, version
 
 from antiphon import blocking, errors
-from antiphon.client import Event, Reconnected, Sent, Session, connect
+from antiphon.client import BatchMemory, Event, Reconnected, Sent, Session, connect
 from antiphon.service import Service
-from antiphon.types import Cause, Left, Message, MessageId, TransitionalSignal, View, ViewId
+from antiphon.types import BatchStamp, Cause, Left, Message, MessageId, TransitionalSignal, View, ViewId
 
 try:
     __version__ = version("antiphon")
@@ -24,6 +24,8 @@ except PackageNotFoundError:  # a checkout on the path, not installed
     __version__ = "unknown"
 
 __all__ = [
+    "BatchMemory",
+    "BatchStamp",
     "Cause",
     "Event",
     "Left",

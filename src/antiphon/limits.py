@@ -32,6 +32,18 @@ BUNDLE_MAX_BYTES = FRAME_MAX_BYTES + 4_096
 CONTROL_FRAME_MAX_BYTES = 1024 * 1024
 """Control frames carry names and lists of members, never payloads."""
 
+# Batches --------------------------------------------------------------------------------------------------
+BATCH_QUERY_MAX_BYTES = 200
+"""Room for an identifier, or for a name that says something."""
+BATCH_PARTITIONS_MAX = 100_000
+"""Parts of one batch: ten times what large clusters use."""
+BATCH_NUMBER_MAX = 10**18 - 1
+"""Batches of a query and messages of a part: 18 digits."""
+BATCH_QUERIES_KEPT = 1_024
+"""Queries of whose newest batch a receiver knows what it has had; the least recent one is forgotten."""
+BATCH_RANGES_KEPT = 262_144
+"""Ranges of messages that it remembers in all of them: one for each part, more where some were lost."""
+
 # Packets --------------------------------------------------------------------------------------------------
 PACKET_MIN_BYTES = 512
 PACKET_DEFAULT_BYTES = 1_400

@@ -128,6 +128,68 @@ class Left(Struct, frozen=True):
     id: ViewId
 
 
+class BatchStamp(Struct, frozen=True, order=True):
+    """The identity of a message that belongs to a batch: the same when the batch is sent again.
+
+    A batch is what a program sends as one piece of work and may have to repeat, such as a micro-batch of
+    Spark. Receivers drop what they have had; see `antiphon.client.batches`.
+    """
+
+    query: str
+    """Whose batches these are."""
+    batch: int
+    """Counts the batches of a query; later ones are greater."""
+    partition: int
+    """A batch is sent in parts, each in an order of its own; this message belongs to that one."""
+    shape: int
+    """Any number that is the same when the sender cuts the batch into the same parts again, such as how many
+    there are: what comes in another shape cannot be compared."""
+    index: int
+    """Place in its part, from 0."""
+
+    def __str__(self) -> str:
+        return f"{self.query}/{self.batch}/{self.partition}/{self.shape}/{self.index}"
+
+    def moved(self, count: int) -> "BatchStamp":
+        """The stamp of the message `count` places further on."""
+        return BatchStamp(self.query, self.batch, self.partition, self.shape, self.index + count)
+
+    @classmethod
+    def parse(cls, text: str) -> "BatchStamp":
+        """The stamp that `str` made; UsageError for anything else.
+
+        >>> BatchStamp.parse("daily/7/0/2/1500").moved(1)
+        BatchStamp(query='daily', batch=7, partition=0, shape=2, index=1501)
+        """
+        found = _BATCH_STAMP.fullmatch(text)
+        if found is None:
+            raise UsageError(f"not the stamp of a batch: {text[:80]!r}")
+        return check_stamp(cls(found[1], *map(int, found.groups()[1:])))
+
+
+_BATCH_STAMP = re.compile(r"([!-~]+)/([0-9]{1,18})/([0-9]{1,9})/([0-9]{1,10})/([0-9]{1,18})")
+_QUERY_BYTES = re.compile(r"[!-~]+")
+
+
+def check_stamp(stamp: BatchStamp) -> BatchStamp:
+    """`stamp` if it may be sent; otherwise a UsageError that says why not."""
+    if not _QUERY_BYTES.fullmatch(stamp.query) or len(stamp.query) > limits.BATCH_QUERY_MAX_BYTES:
+        raise UsageError(
+            f"the query of a batch needs 1 to {limits.BATCH_QUERY_MAX_BYTES} visible ASCII characters, "
+            f"not {stamp.query[:40]!r}"
+        )
+    if not 0 <= stamp.partition < limits.BATCH_PARTITIONS_MAX:
+        raise UsageError(
+            f"part {stamp.partition} of a batch: they count from 0, and there may be "
+            f"{limits.BATCH_PARTITIONS_MAX:,}"
+        )
+    if not 0 <= stamp.shape < 1 << 32:
+        raise UsageError(f"the shape of a batch is a number of 32 bits, not {stamp.shape}")
+    if not (0 <= stamp.batch <= limits.BATCH_NUMBER_MAX and 0 <= stamp.index <= limits.BATCH_NUMBER_MAX):
+        raise UsageError(f"batches and their messages count from 0 to {limits.BATCH_NUMBER_MAX:,}: {stamp}")
+    return stamp
+
+
 class Envelope(Struct, frozen=True):
     """What all messages of one bundle share."""
 
@@ -142,6 +204,8 @@ class Envelope(Struct, frozen=True):
     """Of the first message of the bundle."""
     lts: int
     sent_us: int
+    batch: BatchStamp | None = None
+    """Of the first message of the bundle, if it belongs to a batch."""
 
 
 class Message(Struct, frozen=True):
@@ -182,6 +246,12 @@ class Message(Struct, frozen=True):
         return MessageId(
             envelope.daemon, envelope.incarnation, envelope.session, envelope.sequence + self.index
         )
+
+    @property
+    def batch(self) -> BatchStamp | None:
+        """What tells it from the other messages of a batch that may be sent again; None outside of one."""
+        stamp = self.envelope.batch
+        return stamp if stamp is None else stamp.moved(self.index)
 
     @property
     def sent_us(self) -> int:

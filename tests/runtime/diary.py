@@ -10,7 +10,6 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import count
 
 import msgspec
@@ -20,7 +19,7 @@ from antiphon.client import Event as Received
 from antiphon.config import Config
 from antiphon.core.membership.view import DaemonView
 from antiphon.trace import Event, Record, Trace, ViewNumber
-from antiphon.trace.bearers import private_name, process_name
+from antiphon.trace.bearers import process_name, tell_apart
 from antiphon.trace.watcher import Watcher
 from antiphon.types import ViewId
 
@@ -90,6 +89,7 @@ class Diary:
                     message=msgspec.structs.astuple(event.id),
                     service=event.service.name.lower(),
                     checksum=zlib.crc32(event.payload),
+                    lts=event.envelope.lts,
                 )
             elif isinstance(event, View):
                 self._views[event.group] = _number(event.id)
@@ -138,51 +138,8 @@ def merge(
         record.position = position
         record.time_us = time_ns // 1_000
     records = [record for _, _, record in entries]
-    _tell_bearers_apart(records)
+    tell_apart(records)
     return Trace("real", seed, daemons, records)
-
-
-def _tell_bearers_apart(records: list[Record]) -> None:
-    """Name the processes that views mean by private names that were used more than once.
-
-    The view of a join is the joiner's own first word about itself in that group, so the joiner's record of it
-    says which process joined; in the views that follow, the name means that process until the next join. Of
-    views made after a cut, those of the other side do not count. Who was lost is who was there before.
-    """
-    joins: dict[tuple[str, str], list[tuple[ViewNumber, str]]] = {}
-    for record in records:
-        name = private_name(record.process) if record.process else ""
-        if record.event is Event.VIEW and record.cause == "join" and name in record.changed:
-            assert record.views[0] is not None
-            joins.setdefault((record.groups[0], name), []).append((record.views[0], record.process))
-    for made in joins.values():
-        made.sort()
-    before: dict[tuple[str, str], tuple[str, ...]] = {}
-    for record in records:
-        if record.event is not Event.VIEW or record.views[0] is None:
-            continue
-        meant = partial(_meant, joins, record.groups[0], record.views[0])
-        if record.cause == "network":
-            lost = {private_name(process): process for process in before[record.process, record.groups[0]]}
-            record.changed = tuple(lost.get(name, name) for name in record.changed)
-        else:
-            record.changed = tuple(map(meant, record.changed))
-        record.members = tuple(map(meant, record.members))
-        record.transitional = tuple(map(meant, record.transitional))
-        before[record.process, record.groups[0]] = record.members
-
-
-def _meant(
-    joins: dict[tuple[str, str], list[tuple[ViewNumber, str]]], group: str, view: ViewNumber, name: str
-) -> str:
-    """The process that a view of `group` means by a private name."""
-    epoch, branch = view[:2]
-    known = [
-        process
-        for made, process in joins.get((group, name), ())
-        if made <= view and (made[0] != epoch or made[1] in (0, branch))
-    ]
-    return known[-1] if known else name
 
 
 # Daemons --------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 FOLDER = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests of this folder run in one process, so that they share the session."""
     for item in items:
@@ -18,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from antiphon.spark.session import spark_session
+    from antiphon.spark.session import JAVA_OPTIONS, spark_session
 
     session = spark_session(
         "tests",
@@ -28,8 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
             # Tests are short: compile little, collect simply.
-            "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK "
-            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     yield session

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import antiphon
-from antiphon.cli.options import Address, Name, Reconnect, ServiceWord
+from antiphon.cli.options import Address, Name, Reconnect, ServiceWord, TraceFolder
 from antiphon.cli.screen import joining
 from antiphon.cli.words import listed, returned
 from antiphon.client import Reconnected
@@ -33,6 +33,7 @@ def chat(
     service: ServiceWord = "agreed",
     address: Address = None,
     reconnect: Reconnect = False,
+    trace: TraceFolder = None,
 ) -> None:
     """Join GROUP, send what you type, see what everybody says and who comes and goes.
 
@@ -40,7 +41,7 @@ def chat(
     Example:
       antiphon chat tea --name alice
     """
-    connecting = antiphon.connect(address, name=name, reconnect=reconnect)
+    connecting = antiphon.connect(address, name=name, reconnect=reconnect, trace=trace)
     asyncio.run(_converse(group, Service.parse(service), connecting))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from antiphon import config as configuration
-from antiphon.cli.options import read_file
+from antiphon.cli.options import TraceFolder, read_file
 from antiphon.runtime.daemon import Daemon
 
 
@@ -18,6 +18,7 @@ def daemon(
         Path, typer.Option("--config", metavar="FILE", help="The cluster's configuration file.")
     ],
     name: Annotated[str, typer.Option("--name", metavar="DAEMON", help="Which of its daemons this one is.")],
+    trace: TraceFolder = None,
 ) -> None:
     """Run one daemon in the foreground until SIGTERM or Ctrl-C stops it; it logs to stderr.
 
@@ -26,7 +27,7 @@ def daemon(
       antiphon daemon --config cluster.toml --name oslo1
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
-    running = Daemon(configuration.parse(read_file(config), str(config)), name)
+    running = Daemon(configuration.parse(read_file(config), str(config)), name, trace=trace)
     told: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from antiphon.cli._demo.geography import CITIES
 from antiphon.cli._demo.pace import Pace
 from antiphon.cli._demo.page import Page
 from antiphon.cli._demo.story import Story
+from antiphon.cli.options import TraceFolder
 from antiphon.cli.screen import console
 
 DAEMONS_MAX = 4
@@ -26,6 +28,7 @@ def demo(
     daemons: Annotated[
         int, typer.Option("--daemons", min=1, max=DAEMONS_MAX, help="How many daemons at each site.")
     ] = 2,
+    trace: TraceFolder = None,
 ) -> None:
     """Watch groups, views and delivery orders at work on a wide-area cluster inside this process.
 
@@ -33,14 +36,14 @@ def demo(
     Example:
       antiphon demo --seconds 60
     """
-    asyncio.run(_play(seconds, sites, daemons))
+    asyncio.run(_play(seconds, sites, daemons, trace))
 
 
-async def _play(seconds: float | None, sites: int, daemons: int) -> None:
+async def _play(seconds: float | None, sites: int, daemons: int, trace: Path | None) -> None:
     pace = Pace(seconds)
     cities = CITIES[:sites]
     page = Page(console())
-    with running(cities, daemons) as cluster:
+    with running(cities, daemons, trace) as cluster:
         story = Story(cities, cluster, page, pace)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -8,7 +8,7 @@ import typer
 from antiphon import limits
 from antiphon.cli._load.plan import Outcome, Plan
 from antiphon.cli._load.run import run
-from antiphon.cli.options import Address, Json, ServiceWord
+from antiphon.cli.options import Address, Json, ServiceWord, TraceFolder
 from antiphon.cli.screen import working
 from antiphon.service import Service
 from antiphon.types import check_group
@@ -37,6 +37,7 @@ def flood(
             "--member-address", metavar="ADDRESS", help="Daemons of the members, in turn; may repeat."
         ),
     ] = None,
+    trace: TraceFolder = None,
     json: Json = False,
 ) -> None:
     """Send messages from one process to members in processes of their own; report rates and latency.
@@ -55,6 +56,7 @@ def flood(
         rate_per_s=rate,
         seconds=seconds,
         count=count,
+        trace=None if trace is None else str(trace),
     )
     with working(f"flooding {group}", seconds):
         outcome = run(plan)

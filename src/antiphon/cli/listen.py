@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 import antiphon.blocking
-from antiphon.cli.options import Address, Json, Name, Reconnect
+from antiphon.cli.options import Address, Json, Name, Reconnect, TraceFolder
 from antiphon.cli.screen import joining
 from antiphon.cli.words import described
 from antiphon.client import Event, Reconnected
@@ -24,6 +24,7 @@ def listen(
     address: Address = None,
     name: Name = "",
     reconnect: Reconnect = False,
+    trace: TraceFolder = None,
 ) -> None:
     """Join each GROUP and print messages, views and signals in the order of their delivery, until Ctrl-C.
 
@@ -33,7 +34,7 @@ def listen(
     """
     show = as_json if json else described
     left = count
-    with antiphon.blocking.connect(address, name=name, reconnect=reconnect) as session:
+    with antiphon.blocking.connect(address, name=name, reconnect=reconnect, trace=trace) as session:
         for group in groups:
             with joining(group):
                 session.join(group)

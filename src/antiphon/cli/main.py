@@ -15,7 +15,24 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from antiphon.cli import bench, chat, config, daemon, demo, explain, flood, listen, send, simulate, status
+from antiphon.cli import (
+    bench,
+    campaign,
+    chat,
+    check,
+    config,
+    daemon,
+    demo,
+    explain,
+    flood,
+    ingest,
+    journal,
+    listen,
+    report,
+    send,
+    simulate,
+    status,
+)
 from antiphon.errors import AntiphonError, ConfigError, UsageError
 
 EXIT_FAULT = 1
@@ -78,6 +95,11 @@ _VERBS: dict[str, Callable[..., None]] = {
     "chat": chat.chat,
     "flood": flood.flood,
     "simulate": simulate.simulate,
+    "journal": journal.journal,
+    "ingest": ingest.ingest,
+    "check": check.check,
+    "report": report.report,
+    "campaign": campaign.campaign,
 }
 _VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
     "config": (config.__doc__, {"check": config.check, "example": config.example}),

@@ -33,6 +33,15 @@ ServiceWord = Annotated[
         help="Delivery level: unreliable, reliable, fifo, causal, agreed or safe.",
     ),
 ]
+TraceFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        metavar="DIR",
+        envvar="ANTIPHON_TRACE",
+        help="Write down what happens, for `antiphon check` and `antiphon report`, in a file in this folder.",
+    ),
+]
 
 
 def read_file(path: Path) -> str:

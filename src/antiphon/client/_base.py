@@ -6,17 +6,16 @@ from collections.abc import Callable
 from weakref import WeakSet
 
 from antiphon import limits
-from antiphon.client._incoming import Incoming
+from antiphon.client._incoming import GOODBYE_CODE, Incoming
 from antiphon.client._opening import Opened
 from antiphon.client._outgoing import Outgoing
 from antiphon.client._recovery import Recovery, Search
+from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Reconnected
 from antiphon.errors import BadFrame, Disconnected, UsageError
 from antiphon.types import check_group
 from antiphon.wire import frames
 
-GOODBYE_CODE = "bye"
-"""The daemon's word when it has carried out our Disconnect."""
 CLOSED = "closed by this program"
 FORKED = "this process was forked; the session stays with its parent"
 CLOSE_TIMEOUT_S = 10.0
@@ -36,6 +35,7 @@ class SessionBase:
         bundle: bool,
         release: Callable[[], None] | None,
         recovery: Recovery | None,
+        batches: BatchMemory | None,
     ) -> None:
         welcome = opened.welcome
         self._socket = opened.socket
@@ -43,11 +43,14 @@ class SessionBase:
         self._welcome = welcome
         self._incoming: Incoming = opened.incoming
         self._ready = opened.incoming.ready
+        if batches is not None:
+            self._incoming.batches = batches
         self._outgoing = Outgoing(
             welcome.name,
             gathers=bundle,
             message_max_bytes=min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
             ledger=opened.incoming.ledger,
+            diary=opened.incoming.diary,
         )
         self._groups: dict[str, None] = {}  # in the order of joining
         self._asked: Counter[str] = Counter()
@@ -92,6 +95,11 @@ class SessionBase:
     def groups(self) -> frozenset[str]:
         """The groups that this session has asked to join and has not asked to leave."""
         return frozenset(self._groups)
+
+    @property
+    def batches(self) -> BatchMemory:
+        """What this session has had of batches that may be sent again."""
+        return self._incoming.batches
 
     @property
     def closed(self) -> bool:
@@ -181,6 +189,7 @@ class SessionBase:
             welcome.name,
             min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
             opened.incoming.ledger,
+            opened.incoming.diary,
         )
         self._incoming.go_on(opened.incoming, event)
         for group, asked in self._asked.items():

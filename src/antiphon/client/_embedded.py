@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 
-def start() -> tuple[str, Callable[[], None]]:
+def start(trace: Path | None = None) -> tuple[str, Callable[[], None]]:
     """Start a daemon in a thread; where it listens, and how to stop it and remove its folder.
 
     A program that ends without closing its session removes the folder all the same; a forked child of it
@@ -21,7 +21,7 @@ def start() -> tuple[str, Callable[[], None]]:
     directory = mkdtemp(prefix="antiphon-")
     try:
         config = local_config(1, Path(directory))
-        daemon = Daemon(config, "d1")
+        daemon = Daemon(config, "d1", trace=trace)
         daemon.start()
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)

@@ -12,13 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon import limits
+from antiphon.client._diary import ASKED, Diary
 from antiphon.client._ledger import Ledger
+from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event, Reconnected, Sent
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, TransitionalSignal, View
 from antiphon.wire import bundle, frames
 
+GOODBYE_CODE = "bye"
+"""The daemon's word when it has carried out our Disconnect."""
 BUFFER_BYTES = 256 * 1024
 """Read in one call: a few bundles. It grows while a larger frame arrives and shrinks back after it."""
 
@@ -29,9 +33,18 @@ class _Return(Struct, frozen=True):
     event: Reconnected
     lost: Ledger
     fresh: Ledger
+    cause: str
+    """Of the end of the old session, in a word."""
+    diary: Diary | None
 
 
-_Item = bytes | View | TransitionalSignal | Left | frames.Problem | _Return
+class _Unshown(Struct, frozen=True):
+    """What the application does not want to hear of, and the trace does."""
+
+    event: View | TransitionalSignal | Left
+
+
+_Item = bytes | View | TransitionalSignal | Left | _Unshown | frames.Problem | _Return
 """What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
 
 
@@ -55,6 +68,10 @@ class Incoming:
         """Own joins and leaves that have taken effect, by group."""
         self.shows_views = True
         """Whether the application wants views; our own joins and leaves are confirmed by one in any case."""
+        self.batches = BatchMemory()
+        """What has been handed out of batches that may come again."""
+        self.diary: Diary | None = None
+        """The trace of the session that brought what is decoded now, if one is kept."""
         self._reached = self.ledger
         """Of the connection that brought what is decoded now; behind `ledger` while a `_Return` waits."""
         self._events: deque[tuple[_Item, int]] = deque()
@@ -126,14 +143,24 @@ class Incoming:
                     return True
                 raise
             self._note_own(messages)
+            if self.diary is not None:
+                self.diary.took_bundle(messages)
+            if messages[0].envelope.batch is not None:
+                messages = self._new_of(messages)
             self.ready.extend(messages)
         elif isinstance(item, frames.Problem):
             raise UsageError(f"{item.reason} ({item.code})")
         elif isinstance(item, _Return):
             self._reached = item.fresh
+            self._turn_page(item)
             self.ready.append(self._told(item))
+        elif isinstance(item, _Unshown):
+            assert self.diary is not None
+            self.diary.took(item.event)
         else:
             assert isinstance(item, View | TransitionalSignal | Left)
+            if self.diary is not None:
+                self.diary.took(item)
             self.ready.append(item)
         return True
 
@@ -144,9 +171,10 @@ class Incoming:
         the greeting does not count as waiting, because another thread may be counting.
         """
         self._buffer, self._filled = fresh._buffer, fresh._filled
+        cause = self._cause()
         self.answer, self.goodbye = fresh.answer, fresh.goodbye
         lost, self.ledger = self.ledger, fresh.ledger
-        self._events.append((_Return(event, lost, fresh.ledger), 0))
+        self._events.append((_Return(event, lost, fresh.ledger, cause, fresh.diary), 0))
         self._events.extend((item, 0) for item, _ in fresh._events)
 
     def drop(self) -> None:
@@ -156,9 +184,33 @@ class Incoming:
         for event in (*(event for event in self.ready if isinstance(event, Reconnected)), *waiting):
             self.untold += event.unknown
             self.untold_count += event.unknown_fate
+        for item, _ in self._events:
+            if isinstance(item, _Return):
+                self._turn_page(item)
         self._events.clear()
         self.ready.clear()
         self.queued_bytes = 0
+
+    def end_diary(self) -> None:
+        """The application gets nothing more: so ends the trace of the session."""
+        if self.diary is not None:
+            self.diary.ended(self._cause())
+
+    def _turn_page(self, item: _Return) -> None:
+        """What follows happens to a new session, which has a diary of its own."""
+        if self.diary is not None:
+            self.diary.ended(item.cause)
+        self.diary = item.diary
+
+    def _cause(self) -> str:
+        """Why the session that is being read has ended, in a word."""
+        if self.goodbye is None:
+            return "broken"
+        return ASKED if self.goodbye.code == GOODBYE_CODE else self.goodbye.code
+
+    def _queue_unshown(self, event: View | TransitionalSignal | Left) -> None:
+        if self.diary is not None:
+            self._queue(_Unshown(event), 0)
 
     def _queue(self, item: _Item, size: int) -> None:
         if not self._drops:
@@ -193,6 +245,16 @@ class Incoming:
             and envelope.daemon == welcome.daemon_number
         ):
             self._reached.accept(envelope.sequence + last.index)
+
+    def _new_of(self, messages: list[Message]) -> list[Message]:
+        """The messages of a bundle of a batch that were not handed out before."""
+        stamp = messages[0].envelope.batch
+        assert stamp is not None
+        return [
+            message
+            for start, end in self.batches.take(stamp, len(messages))
+            for message in messages[start:end]
+        ]
 
     def _make_room(self, used: int, needed: int) -> None:
         """Move the unfinished frame to the front of a buffer in which more of it fits.
@@ -236,11 +298,15 @@ class Incoming:
             self.effects[view.group] += 1
         if self.shows_views:
             self._queue(view, size)
+        else:
+            self._queue_unshown(view)
 
     def _on_signal(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.SignalFrame)
         if self.shows_views:
             self._queue(value.signal, size)
+        else:
+            self._queue_unshown(value.signal)
 
     def _on_accepted(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.Accepted)
@@ -251,6 +317,8 @@ class Incoming:
         self.effects[value.left.group] += 1
         if self.shows_views:
             self._queue(value.left, size)
+        else:
+            self._queue_unshown(value.left)
 
     def _on_problem(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.Problem)

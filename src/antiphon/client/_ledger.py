@@ -65,6 +65,10 @@ class Ledger:
         self._sequence += 1
         self._uncounted.append((self._sequence, self._sequence))
 
+    def note_stamp(self) -> None:
+        """The bundle that is noted next begins with the stamp of a batch, which is numbered, too."""
+        self.note_request()
+
     def note_bundle(self, key: BundleKey, payloads: list[bytes], size_bytes: int) -> None:
         """A bundle was closed; `payloads` is not changed after this."""
         first = self._sequence + 1

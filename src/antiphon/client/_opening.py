@@ -9,19 +9,23 @@ import re
 import socket
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from antiphon import config, limits
+from antiphon.client._diary import open_diary
 from antiphon.client._incoming import Incoming
 from antiphon.errors import BadFrame, ConfigError, ConnectError, Refused, UsageError
+from antiphon.trace.scrolls import make_folder
 from antiphon.types import check_name
 from antiphon.wire import frames
 
 DEFAULT_ADDRESS = "unix:/tmp/antiphon.sock"
 ADDRESS_VARIABLE = "ANTIPHON"
+TRACE_VARIABLE = "ANTIPHON_TRACE"
 SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:)")
 """Between two addresses in one text; a path may have commas of its own."""
 PRIORITY_MAX = 9
@@ -38,6 +42,11 @@ class Opened(Struct, frozen=True):
     address: str
     welcome: frames.Welcome
     incoming: Incoming
+
+    def abandon(self) -> None:
+        """Nobody wants it any more."""
+        self.socket.close()
+        self.incoming.end_diary()
 
 
 def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -57,6 +66,13 @@ def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
         raise UsageError(f"address{str(error).removeprefix('listener')}") from None
 
 
+def trace_folder(trace: str | Path | None) -> Path | None:
+    """The folder for traces: the one given, else $ANTIPHON_TRACE, else none. UsageError if it cannot be
+    written to."""
+    chosen = trace if trace is not None else os.environ.get(TRACE_VARIABLE)
+    return make_folder(Path(chosen)) if chosen else None
+
+
 def request(name: str, priority: int, views: bool) -> frames.Connect:
     """The first word to a daemon, checked."""
     if name:
@@ -66,12 +82,20 @@ def request(name: str, priority: int, views: bool) -> frames.Connect:
     return frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, accepts=True)
 
 
-def open_session(places: Sequence[str], hello: frames.Connect, timeout_s: float) -> Opened:
-    """A session with the first daemon that answers; Refused if it declines, ConnectError if none answers."""
+def open_session(
+    places: Sequence[str], hello: frames.Connect, timeout_s: float, trace: Path | None = None
+) -> Opened:
+    """A session with the first daemon that answers; Refused if it declines, ConnectError if none answers.
+
+    With `trace`, a folder that is there, what happens to the session is written down in it.
+    """
     failures = []
     for place in places:
         try:
-            return _open_at(place, hello, timeout_s)
+            opened = _open_at(place, hello, timeout_s)
+            if trace is not None:
+                _begin_trace(opened, hello, timeout_s, trace)
+            return opened
         except Refused:
             raise
         except ConnectError as error:
@@ -121,6 +145,18 @@ def _open_at(place: str, hello: frames.Connect, timeout_s: float) -> Opened:
     except BaseException:
         connection.close()
         raise
+
+
+def _begin_trace(opened: Opened, hello: frames.Connect, timeout_s: float, folder: Path) -> None:
+    """Open the diary. What the welcome does not say of the daemon and its cluster, its status does."""
+    try:
+        told = _ask_at(opened.address, timeout_s)
+    except BaseException:
+        opened.socket.close()
+        raise
+    opened.incoming.diary = open_diary(
+        folder, opened.welcome, hello.views, told["cluster"], told["daemons"], told["incarnation"]
+    )
 
 
 def _dial(place: str, timeout_s: float) -> socket.socket:

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from itertools import islice
 
 from antiphon import limits
+from antiphon.client._diary import Diary
 from antiphon.client._ledger import BundleKey, Ledger, as_sent
 from antiphon.client.events import Sent
 from antiphon.errors import MessageTooLarge, UsageError
 from antiphon.service import Service
-from antiphon.types import check_destination
+from antiphon.types import BatchStamp, check_destination, check_stamp
 from antiphon.wire import bundle, frames
 
 Groups = str | Sequence[str]
@@ -40,6 +41,7 @@ class Outgoing:
         gathers: bool = True,
         message_max_bytes: int = limits.MESSAGE_MAX_BYTES,
         ledger: Ledger | None = None,
+        diary: Diary | None = None,
     ) -> None:
         self.queued_bytes = 0
         """Bytes of closed bundles and control frames that no socket has taken yet."""
@@ -51,6 +53,8 @@ class Outgoing:
         self._gathers = gathers
         self._message_max_bytes = message_max_bytes
         self._ledger = ledger or Ledger()
+        self._diary = diary
+        """The trace of this session, if one is kept."""
         self._queue: deque[bytes | memoryview] = deque()
         self._payloads: list[bytes] = []
         self._open_bytes = 0
@@ -72,12 +76,15 @@ class Outgoing:
         key = self._key
         return (*self._ledger.unknown(), *(as_sent(key, self._open()) if key is not None else ()))
 
-    def begin_again(self, sender: str, message_max_bytes: int, ledger: Ledger) -> None:
+    def begin_again(
+        self, sender: str, message_max_bytes: int, ledger: Ledger, diary: Diary | None = None
+    ) -> None:
         """Everything from here on goes out on a new connection, under a new name."""
         self.drop()
         self._sender = sender
         self._message_max_bytes = message_max_bytes
         self._ledger = ledger
+        self._diary = diary
         self._keys.clear()  # they have the old name in them
         self._key = None
         self._groups = self._service = None
@@ -96,9 +103,7 @@ class Outgoing:
         data = payload if type(payload) is bytes else _as_bytes(payload)
         size = len(data)
         if size > self._message_max_bytes:
-            raise MessageTooLarge(
-                f"the message has {size:,} bytes; a message may have at most {self._message_max_bytes:,}"
-            )
+            self._check_size(data)
         if key is not self._key:
             self.close_bundle()
             self._key = key
@@ -119,6 +124,48 @@ class Outgoing:
         ):
             self.close_bundle()
 
+    def add_batch(
+        self,
+        groups: Groups,
+        payloads: Sequence[Payload],
+        service: Service,
+        tag: int,
+        self_discard: bool,
+        stamp: BatchStamp,
+    ) -> int:
+        """Queue a bundle that begins with `stamp` and has as many of `payloads` as fit into it, at least one;
+        returns how many. UsageError changes nothing."""
+        key = self._key_for(groups, service, tag, self_discard)
+        mark = str(check_stamp(stamp)).encode("ascii")
+        taken, size = self._fitting(payloads, len(mark) + LENGTH_BYTES)
+        self.close_bundle()
+        self._queue_bundle(key, [mark, *taken], size, key.flags | bundle.Flag.BATCH, time.time_ns() // 1_000)
+        self._ledger.note_stamp()
+        self._ledger.note_bundle(key, taken, size)
+        if self._diary is not None:
+            self._diary.stamped()
+            self._diary.sent(key, taken)
+        return len(taken)
+
+    def _fitting(self, payloads: Sequence[Payload], size: int) -> tuple[list[bytes], int]:
+        """The first of `payloads` that fit into a bundle of which `size` bytes are used, and its new size."""
+        taken: list[bytes] = []
+        for payload in islice(payloads, limits.BUNDLE_MESSAGES_MAX - 1 if self._gathers else 1):
+            data = payload if type(payload) is bytes else _as_bytes(payload)
+            grown = size + len(data) + LENGTH_BYTES
+            if taken and grown > limits.BUNDLE_TARGET_BYTES:
+                break
+            self._check_size(data)
+            taken.append(data)
+            size = grown
+        return taken, size
+
+    def _check_size(self, data: bytes) -> None:
+        if len(data) > self._message_max_bytes:
+            raise MessageTooLarge(
+                f"the message has {len(data):,} bytes; a message may have at most {self._message_max_bytes:,}"
+            )
+
     def control(self, value: frames.FromClient) -> None:
         """Queue a control frame behind everything that was sent before it."""
         self.close_bundle()
@@ -127,6 +174,8 @@ class Outgoing:
         self.queued_bytes += len(frame)
         if isinstance(value, frames.Join | frames.Leave):
             self._ledger.note_request()
+            if self._diary is not None:
+                self._diary.asked(value)
 
     def close_bundle(self) -> None:
         """Move the open bundle, if there is one, to the queue."""
@@ -134,24 +183,33 @@ class Outgoing:
             return
         key = self._key
         assert key is not None
+        self._queue_bundle(key, self._payloads, self._open_bytes, key.flags, self._begun_us)
+        self._ledger.note_bundle(key, self._payloads, self._open_bytes)
+        if self._diary is not None:
+            self._diary.sent(key, self._payloads)
+        self.open_count = 0
+        self._open_bytes = 0
+        self._payloads = []
+
+    def _queue_bundle(
+        self, key: BundleKey, payloads: list[bytes], payload_bytes: int, flags: int, begun_us: int
+    ) -> None:
+        """Queue a bundle whose payloads and their table of lengths have `payload_bytes`."""
         buffers = bundle.encode(
-            key.names, len(key.groups), key.service, self._payloads,
-            flags=key.flags, tag=key.tag, sent_us=self._begun_us,
-        )  # fmt: skip
-        size = bundle.HEADER_BYTES + len(key.names) + self._open_bytes
+            key.names, len(key.groups), key.service, payloads, flags=flags, tag=key.tag, sent_us=begun_us
+        )
+        size = bundle.HEADER_BYTES + len(key.names) + payload_bytes
         if size <= JOIN_MAX_BYTES:
             self._queue.append(b"".join(buffers))
         else:
             self._queue.extend(buffers)
         self.queued_bytes += size
         self.bundle_count += 1
-        self._ledger.note_bundle(key, self._payloads, self._open_bytes)
-        self.open_count = 0
-        self._open_bytes = 0
-        self._payloads = []
 
     def buffers(self) -> list[bytes | memoryview]:
         """The head of the queue, as much as one scatter-gather write may name."""
+        if self._diary is not None:
+            self._diary.flush()  # before others can have seen what it tells of
         return list(islice(self._queue, IOVEC_MAX))
 
     def written(self, count: int) -> None:

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -27,6 +28,8 @@ class Recovery(Struct, frozen=True):
     """For the answer of each daemon."""
     limit_s: float
     """How long to try in all."""
+    trace: Path | None = None
+    """Where to write down what happens to the new session."""
 
     def order(self, lost: str) -> tuple[str, ...]:
         """The places of one round.
@@ -86,7 +89,7 @@ class Search:
         if isinstance(opened, str):
             self._failed(opened)
         elif self._stopped.is_set():
-            opened.socket.close()
+            opened.abandon()
         else:
             self._found(opened)
 
@@ -116,7 +119,8 @@ class Search:
             if self._stopped.is_set():
                 break
             try:
-                return open_session((place,), self._recovery.hello, self._recovery.timeout_s)
+                recovery = self._recovery
+                return open_session((place,), recovery.hello, recovery.timeout_s, recovery.trace)
             except ConnectError as error:
                 failures.append(str(error))
         return "; ".join(failures)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from antiphon.client._base import CLOSED, SessionBase
 from antiphon.client._opening import Opened
 from antiphon.client._recovery import Recovery
+from antiphon.client.batches import BatchMemory
 from antiphon.errors import BadFrame, Disconnected
 
 GATHER_S = 0.000_1
@@ -40,8 +41,9 @@ class ThreadedSession(SessionBase):
         bundle: bool = True,
         release: Callable[[], None] | None = None,
         recovery: Recovery | None = None,
+        batches: BatchMemory | None = None,
     ) -> None:
-        super().__init__(opened, bundle=bundle, release=release, recovery=recovery)
+        super().__init__(opened, bundle=bundle, release=release, recovery=recovery, batches=batches)
         self._sending = threading.Lock()
         self._receiving = threading.Lock()
         self._present = threading.Event()
@@ -93,7 +95,7 @@ class ThreadedSession(SessionBase):
     def _found(self, opened: Opened) -> None:
         with self._sending:
             if self._loss is None or self._closed:
-                opened.socket.close()
+                opened.abandon()
                 return
             self._come_back(opened)
             self._present.set()
@@ -210,6 +212,7 @@ class ThreadedSession(SessionBase):
             if self._refill():
                 continue
             if self._is_over:
+                self._incoming.end_diary()
                 raise self._disconnected()
             left_s = None
             if deadline_s is not None:
@@ -228,14 +231,19 @@ class ThreadedSession(SessionBase):
         beyond the usual bound if need be, unless another thread does."""
         asked = self._asked[group]
         effects = self._incoming.effects
-        while effects[group] < asked:
+        self._read_until(lambda: effects[group] >= asked)
+
+    def _read_until(self, is_done: Callable[[], bool]) -> None:
+        """Read until something that only reading brings about has happened, or raise because it never will;
+        leave the reading to another thread if one does it."""
+        while not is_done():
             self._check_open()
             self._present.wait(LOOK_AGAIN_MS / 1_000)
             if not self._receiving.acquire(timeout=LOOK_AGAIN_MS / 1_000):
                 continue
             try:
                 # Another thread may have closed or lost the connection while this one waited.
-                if effects[group] < asked and not self._is_cut and self._poll(select.POLLIN, LOOK_AGAIN_MS):
+                if not is_done() and not self._is_cut and self._poll(select.POLLIN, LOOK_AGAIN_MS):
                     self._read()
             finally:
                 self._receiving.release()

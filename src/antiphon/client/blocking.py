@@ -2,17 +2,21 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from antiphon import limits
 from antiphon.client._base import CLOSE_TIMEOUT_S
-from antiphon.client._opening import addresses, ask_status, request
+from antiphon.client._opening import addresses, ask_status, request, trace_folder
 from antiphon.client._outgoing import Groups, Payload
 from antiphon.client._threaded import ThreadedSession
+from antiphon.client.batches import BatchMemory
 from antiphon.client.connecting import open_with, recovery_for
 from antiphon.client.events import Event
 from antiphon.errors import Disconnected
 from antiphon.service import Service
+from antiphon.types import BatchStamp
 from antiphon.wire import frames
 
 
@@ -87,12 +91,17 @@ class Session(ThreadedSession):
         *,
         tag: int = 0,
         self_discard: bool = False,
+        batch: BatchStamp | None = None,
     ) -> None:
         """Send each of `payloads` as a message of its own, in order; faster than one `send` for each.
 
         An error in the middle leaves those before it sent. An iterator may take its time: what it gave
-        before goes out meanwhile, and other threads may send.
+        before goes out meanwhile, and other threads may send. With `batch`, the stamp of the first one,
+        receivers drop those that they had before with the same stamps.
         """
+        if batch is not None:
+            self._send_batch(groups, list(payloads), service, tag, self_discard, batch)
+            return
         if not isinstance(payloads, list | tuple):
             for payload in payloads:
                 self.send(groups, payload, service, tag=tag, self_discard=self_discard)
@@ -109,6 +118,23 @@ class Session(ThreadedSession):
                 outgoing.close_bundle()
             self._write()
 
+    def _send_batch(
+        self,
+        groups: Groups,
+        payloads: list[Payload],
+        service: Service,
+        tag: int,
+        self_discard: bool,
+        batch: BatchStamp,
+    ) -> None:
+        at = 0
+        with self._sending:
+            while at < len(payloads):
+                self._wait_present()
+                some = payloads[at : at + limits.BUNDLE_MESSAGES_MAX]
+                at += self._outgoing.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
+                self._write()
+
     def flush(self) -> None:
         """Wait until everything sent so far has been handed to the operating system, or is lost with the
         connection: then `Reconnected` tells of it."""
@@ -116,6 +142,16 @@ class Session(ThreadedSession):
             self._wait_present()
             self._outgoing.close_bundle()
             self._write()
+
+    def wait_accepted(self) -> None:
+        """Wait until everything sent so far is at every daemon that must have it, so that no crash loses it;
+        or is lost with the connection: then `Reconnected` tells of it. Unreliable messages do not count.
+
+        Arriving events are queued meanwhile even beyond the usual bound. Raises Disconnected if the session
+        ends first.
+        """
+        self.flush()
+        self._read_until(lambda: not self._outgoing.unaccepted())
 
     def status(self) -> dict[str, Any]:
         """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
@@ -192,6 +228,7 @@ class Session(ThreadedSession):
             error = self._say_goodbye()
         finally:
             self._let_go()
+            self._incoming.end_diary()
             if self._release is not None:
                 self._release()
         if error is not None:
@@ -244,6 +281,8 @@ def connect(
     timeout_s: float = 10.0,
     reconnect: bool = False,
     reconnect_timeout_s: float = 60.0,
+    batches: BatchMemory | None = None,
+    trace: str | Path | None = None,
 ) -> Session:
     """Connect to a daemon; arguments and errors as for `antiphon.connect`.
 
@@ -253,8 +292,14 @@ def connect(
     """
     places = () if embedded else addresses(address)
     hello = request(name, priority, views)
+    folder = trace_folder(trace)
     recovery = recovery_for(
-        places, hello, reconnect=reconnect, timeout_s=timeout_s, limit_s=reconnect_timeout_s
+        places,
+        hello,
+        reconnect=reconnect,
+        timeout_s=timeout_s,
+        limit_s=reconnect_timeout_s,
+        trace=folder,
     )
-    opened, release = open_with(places, hello, embedded=embedded, timeout_s=timeout_s)
-    return Session(opened, bundle=bundle, release=release, recovery=recovery)
+    opened, release = open_with(places, hello, embedded=embedded, timeout_s=timeout_s, trace=folder)
+    return Session(opened, bundle=bundle, release=release, recovery=recovery, batches=batches)

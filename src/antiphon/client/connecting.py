@@ -3,12 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from antiphon.client import _embedded
-from antiphon.client._opening import Opened, addresses, open_session, request
+from antiphon.client._opening import Opened, addresses, open_session, request, trace_folder
 from antiphon.client._recovery import Recovery
+from antiphon.client.batches import BatchMemory
 from antiphon.client.session import Session
 from antiphon.errors import UsageError
 from antiphon.wire import frames
@@ -26,6 +28,8 @@ class Connecting:
         embedded: bool,
         timeout_s: float,
         recovery: Recovery | None,
+        batches: BatchMemory | None,
+        trace: Path | None,
     ) -> None:
         self._places = places
         self._hello = hello
@@ -33,6 +37,8 @@ class Connecting:
         self._embedded = embedded
         self._timeout_s = timeout_s
         self._recovery = recovery
+        self._batches = batches
+        self._trace = trace
         self._session: Session | None = None
 
     def __await__(self) -> Generator[Any, None, Session]:
@@ -55,34 +61,53 @@ class Connecting:
         except asyncio.CancelledError:
             opening.add_done_callback(_abandon)
             raise
-        return Session(opened, bundle=self._bundle, release=release, recovery=self._recovery)
+        return Session(
+            opened, bundle=self._bundle, release=release, recovery=self._recovery, batches=self._batches
+        )
 
     def _open_here(self) -> tuple[Opened, Callable[[], None] | None]:
         """In a worker thread: resolving names, connecting and starting a daemon all block."""
-        return open_with(self._places, self._hello, embedded=self._embedded, timeout_s=self._timeout_s)
+        return open_with(
+            self._places,
+            self._hello,
+            embedded=self._embedded,
+            timeout_s=self._timeout_s,
+            trace=self._trace,
+        )
 
 
 def open_with(
-    places: tuple[str, ...], hello: frames.Connect, *, embedded: bool, timeout_s: float
+    places: tuple[str, ...],
+    hello: frames.Connect,
+    *,
+    embedded: bool,
+    timeout_s: float,
+    trace: Path | None = None,
 ) -> tuple[Opened, Callable[[], None] | None]:
     """A welcomed connection and, with `embedded`, what stops the daemon that was started for it."""
     if not embedded:
-        return open_session(places, hello, timeout_s), None
-    place, release = _embedded.start()
+        return open_session(places, hello, timeout_s, trace), None
+    place, release = _embedded.start(trace)
     try:
-        return open_session((place,), hello, timeout_s), release
+        return open_session((place,), hello, timeout_s, trace), release
     except BaseException:
         release()
         raise
 
 
 def recovery_for(
-    places: tuple[str, ...], hello: frames.Connect, *, reconnect: bool, timeout_s: float, limit_s: float
+    places: tuple[str, ...],
+    hello: frames.Connect,
+    *,
+    reconnect: bool,
+    timeout_s: float,
+    limit_s: float,
+    trace: Path | None = None,
 ) -> Recovery | None:
     """How to come back, if that is wanted and there is somewhere to come back to."""
     if not limit_s > 0:
         raise UsageError(f"reconnect_timeout_s must be more than 0, not {limit_s!r}")
-    return Recovery(places, hello, timeout_s, limit_s) if reconnect and places else None
+    return Recovery(places, hello, timeout_s, limit_s, trace) if reconnect and places else None
 
 
 def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]") -> None:
@@ -90,7 +115,7 @@ def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]"
     if opening.cancelled() or opening.exception() is not None:
         return
     opened, release = opening.result()
-    opened.socket.close()
+    opened.abandon()
     if release is not None:
         # Stopping a daemon takes a moment, which the event loop does not have.
         threading.Thread(target=release, name="antiphon-release").start()
@@ -107,6 +132,8 @@ def connect(
     timeout_s: float = 10.0,
     reconnect: bool = False,
     reconnect_timeout_s: float = 60.0,
+    batches: BatchMemory | None = None,
+    trace: str | Path | None = None,
 ) -> Connecting:
     """Connect to a daemon: `async with connect(...) as session`, or `session = await connect(...)`.
 
@@ -122,6 +149,9 @@ def connect(
     - `reconnect`: when the connection is lost, connect to the next address (or the same again), rejoin the
       groups and deliver `Reconnected`, which says which sends have an unknown fate.
     - `reconnect_timeout_s`: how long to try that before the session ends with Disconnected.
+    - `batches`: what was received of batches in earlier sessions and must not be handed out again.
+    - `trace`: a folder to which the session writes what it does and gets (docs/how-to/trace-a-cluster.md);
+      without one, the environment variable ANTIPHON_TRACE. With `embedded`, its daemon does so, too.
 
     Raises UsageError at once for arguments that cannot be right, Refused if a daemon declines, ConnectError
     if none answers.
@@ -135,6 +165,7 @@ def connect(
     """
     places = () if embedded else addresses(address)
     hello = request(name, priority, views)
+    folder = trace_folder(trace)
     return Connecting(
         places,
         hello,
@@ -142,6 +173,13 @@ def connect(
         embedded=embedded,
         timeout_s=timeout_s,
         recovery=recovery_for(
-            places, hello, reconnect=reconnect, timeout_s=timeout_s, limit_s=reconnect_timeout_s
+            places,
+            hello,
+            reconnect=reconnect,
+            timeout_s=timeout_s,
+            limit_s=reconnect_timeout_s,
+            trace=folder,
         ),
+        batches=batches,
+        trace=folder,
     )

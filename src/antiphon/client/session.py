@@ -24,9 +24,11 @@ from antiphon.client._base import CLOSE_TIMEOUT_S, CLOSED, SessionBase
 from antiphon.client._opening import Opened, ask_status
 from antiphon.client._outgoing import Groups, Payload
 from antiphon.client._recovery import Recovery
+from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event
 from antiphon.errors import BadFrame, Disconnected
 from antiphon.service import Service
+from antiphon.types import BatchStamp
 from antiphon.wire import frames
 
 WRITE_BYTES = limits.BUNDLE_TARGET_BYTES // 2
@@ -64,8 +66,9 @@ class Session(SessionBase):
         bundle: bool = True,
         release: Callable[[], None] | None = None,
         recovery: Recovery | None = None,
+        batches: BatchMemory | None = None,
     ) -> None:
-        super().__init__(opened, bundle=bundle, release=release, recovery=recovery)
+        super().__init__(opened, bundle=bundle, release=release, recovery=recovery, batches=batches)
         self._loop = asyncio.get_running_loop()
         self._fd = self._socket.fileno()
         self._holds = False
@@ -141,12 +144,24 @@ class Session(SessionBase):
         *,
         tag: int = 0,
         self_discard: bool = False,
+        batch: BatchStamp | None = None,
     ) -> None:
         """Send each of `payloads` as a message of its own, in order; faster than one `send` for each.
 
-        An error or a cancellation in the middle leaves those before it sent.
+        An error or a cancellation in the middle leaves those before it sent. With `batch`, the stamp of the
+        first one, receivers drop those that they had before with the same stamps.
         """
         outgoing = self._outgoing
+        if batch is not None:
+            waiting = list(payloads)
+            at = 0
+            while at < len(waiting):
+                while self._holds:
+                    await self._wait_turn()
+                some = waiting[at : at + limits.BUNDLE_MESSAGES_MAX]
+                at += outgoing.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
+                self._push()
+            return
         add = outgoing.add
         for payload in payloads:
             while self._holds:
@@ -166,6 +181,25 @@ class Session(SessionBase):
             await self._drained.wait()
         if self._end_reason is not None:
             raise self._disconnected()
+
+    async def wait_accepted(self) -> None:
+        """Wait until everything sent so far is at every daemon that must have it, so that no crash loses it;
+        or is lost with the connection: then `Reconnected` tells of it. Unreliable messages do not count.
+
+        Arriving events are queued meanwhile even beyond the usual bound. Raises Disconnected if the session
+        ends first.
+        """
+        await self.flush()
+        self._awaits_effects += 1
+        try:
+            self._read_again()
+            while self._outgoing.unaccepted() or self._loss is not None:
+                if self._is_over:
+                    raise self._disconnected()
+                self._arrived.clear()
+                await self._arrived.wait()
+        finally:
+            self._awaits_effects -= 1
 
     async def status(self) -> dict[str, Any]:
         """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
@@ -222,6 +256,7 @@ class Session(SessionBase):
             error = await self._say_goodbye()
         finally:
             self._over(CLOSED)
+            self._incoming.end_diary()
             if self._release is not None:
                 await asyncio.to_thread(self._release)
         if error is not None:
@@ -286,7 +321,7 @@ class Session(SessionBase):
         try:
             self._loop.call_soon_threadsafe(self._go_on, opened)
         except RuntimeError:  # the loop has ended
-            opened.socket.close()
+            opened.abandon()
 
     def _not_found(self, failure: str) -> None:
         with suppress(RuntimeError):
@@ -295,7 +330,7 @@ class Session(SessionBase):
     def _go_on(self, opened: Opened) -> None:
         """Everything is as after connecting; whoever waits goes on."""
         if self._loss is None:  # closed meanwhile
-            opened.socket.close()
+            opened.abandon()
             return
         self._come_back(opened)
         self._fd = self._socket.fileno()
@@ -413,6 +448,7 @@ class Session(SessionBase):
             if self._refill():
                 continue
             if self._is_over:
+                self._incoming.end_diary()
                 raise self._disconnected()
             self._arrived.clear()
             await self._arrived.wait()

@@ -10,6 +10,7 @@ import os
 import threading
 from collections import Counter
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from weakref import WeakSet
 
@@ -24,12 +25,15 @@ from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
 from antiphon.runtime.notices import Notices
 from antiphon.runtime.shaper import Shaper, emulated_paths
 from antiphon.runtime.udp import Offload, UdpSocket
+from antiphon.trace.live import LiveWatcher
 
 ROUNDS_PER_TURN = 4
 """Carrying out effects may cause new ones (a queue fills, a client is cut off); what is left after these
 rounds waits for the next turn, which then comes at once."""
 STOP_TIMEOUT_S = 10.0
 DROPS_INTERVAL_US = 5_000_000
+LOOK_INTERVAL_US = 1_000_000
+"""Between two looks at buffers and links, for the trace."""
 USUAL_DROPS = ("packet: of another view",)
 """What every change of the view brings with it: counted, but no news for a log."""
 
@@ -51,7 +55,8 @@ class Daemon:
 
     It lives once: to start again, make another. In a forked child it does not go on: it stays the parent's.
     `offload` overrules the probe for the kernel's train services; `seed` is for emulated paths; `observer` is
-    told what the node does, in the daemon's thread.
+    told what the node does, in the daemon's thread. `trace` is a folder for a file that tells what happens to
+    the daemon, see docs/reference/trace.md; it has no other observer then.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Daemon:
         offload: Offload | None = None,
         seed: int = 0,
         observer: Observer | None = None,
+        trace: Path | None = None,
     ) -> None:
         self.name = name
         self._config = config
@@ -69,6 +75,10 @@ class Daemon:
         self._offload = offload
         self._seed = seed
         self._observer = observer
+        self._trace = trace
+        self._watcher: LiveWatcher | None = None
+        """Writes the trace, if there is one."""
+        self._look_at_us = 0
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._loop: Loop | None = None
@@ -140,6 +150,8 @@ class Daemon:
         paths = emulated_paths(config, self.name)
         self._shaper = Shaper(paths, f"{self._seed}/{self._number}") if paths else None
         incarnation = process.new_incarnation()
+        if self._trace is not None:
+            self._watcher = self._observer = LiveWatcher(config, self.name, incarnation, self._trace)
         self._node = Node(
             config,
             self.name,
@@ -175,6 +187,8 @@ class Daemon:
             _serving.discard(self)
             with ExitStack() as closing:  # each of these, whatever becomes of the others; last first
                 closing.callback(loop.close)
+                if self._watcher is not None:
+                    closing.callback(self._watcher.ended)
                 closing.callback(self._udp.close)
                 closing.callback(self._clients.stop)
             _logger.info("daemon %s has stopped", self.name)
@@ -191,11 +205,15 @@ class Daemon:
         self._clients.forget()
         self._udp.close()
         self._loop.forget()
+        if self._watcher is not None:
+            self._watcher.scroll.forget()
 
     def _earliest_us(self, node_deadline_us: int | None) -> int | None:
         deadlines = [node_deadline_us, self._clients.next_deadline_us()]
         if self._shaper is not None:
             deadlines.append(self._shaper.next_due_us())
+        if self._watcher is not None:
+            deadlines.append(self._look_at_us)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _timeouts(self, now: int) -> None:
@@ -208,6 +226,9 @@ class Daemon:
         if now >= self._tell_drops_at_us:
             self._tell_drops_at_us = now + DROPS_INTERVAL_US
             self._tell_drops()
+        if self._watcher is not None and now >= self._look_at_us:
+            self._look_at_us = now + LOOK_INTERVAL_US
+            self._watcher.look(self._node)
 
     def _tell_drops(self) -> None:
         """Log what the node has refused since the last time: one line, however much it was."""
@@ -228,9 +249,12 @@ class Daemon:
         """Carry out what the node left behind; False if more is left to do."""
         node = self._node
         clients = self._clients
+        watcher = self._watcher
         for _ in range(ROUNDS_PER_TURN):
             if not node.is_settled:
                 node.settle(now)
+            if watcher is not None and watcher.scroll.has_news:
+                watcher.scroll.flush()  # before others can have seen what it tells of
             if node.datagrams:
                 self._send(now)
             if node.frames or node.endings:
@@ -274,6 +298,9 @@ class Daemon:
             "clients": self._clients.counters,
             "output_bytes": self._clients.output_bytes(),
         }
+        if self._watcher is not None:
+            scroll = self._watcher.scroll
+            runtime["trace"] = {"records": len(scroll), "lost": scroll.lost, "stopped": scroll.stopped}
         if self._shaper is not None:
             runtime["emulated_losses"] = self._shaper.lost + self._shaper.overflowed
         return status.encode({**self._node.status(now), "runtime": runtime})

@@ -20,8 +20,8 @@ from antiphon.trace.watcher import SERVICE_WORDS
 from antiphon.types import ViewId
 from antiphon.wire import bundle, frames
 
-Delivery = tuple[Identity, str, tuple[str, ...], int]
-"""One message of a bundle as the trace tells it: identity, service, groups, checksum."""
+Delivery = tuple[Identity, str, tuple[str, ...], int, int]
+"""One message of a bundle as the trace tells it: identity, service, groups, checksum, lts."""
 Output = list[Delivery] | frames.FromDaemon
 Request = frames.Join | frames.Leave | bytearray
 POOL_BYTES = 1 << 20
@@ -56,6 +56,7 @@ def read_frame(frame: bytes | bytearray | memoryview) -> Output:
             service,
             groups,
             zlib.crc32(message.payload),
+            envelope.lts,
         )
         for index, message in enumerate(messages)
     ]
@@ -222,11 +223,11 @@ class Client:
     def _deliver(self, deliveries: list[Delivery], now_us: int) -> None:
         records = self._records
         views = self._views(deliveries[0][2])
-        for message, service, groups, checksum in deliveries:
+        for message, service, groups, checksum, lts in deliveries:
             records.append(
                 Record(
                     len(records), now_us, Event.DELIVER, self.daemon, self.process, groups, views, message, 1,
-                    service, checksum,
+                    service, checksum, lts=lts,
                 )
             )  # fmt: skip
 

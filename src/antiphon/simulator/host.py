@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from antiphon.core.effects import Datagram
 from antiphon.core.node import Node
-from antiphon.core.status import buffers
 from antiphon.simulator.client import Client, Output, read_frame
 from antiphon.simulator.network import Path
 from antiphon.simulator.plan import Daemon
 from antiphon.trace import Event, Record
+from antiphon.trace.samples import fill, link_samples
 from antiphon.trace.watcher import Watcher
 from antiphon.wire import frames
 from antiphon.wire.packet import PacketKind
@@ -310,9 +310,10 @@ class Host:
             self._readers[client] = read_bytes_per_s
         world.records.append(
             Record(
-                len(world.records), world.now_us, Event.CONNECT, self.name, client.process, views_wanted=views
+                len(world.records), world.now_us, Event.CONNECT, self.name, client.process,
+                views_wanted=views, incarnation=node.incarnation,
             )
-        )
+        )  # fmt: skip
         self.settle()
         return client
 
@@ -390,14 +391,18 @@ class Host:
     # Looking ----------------------------------------------------------------------------------------------
 
     def look(self) -> bool:
-        """Put the state of the daemon's buffers into the trace; whether all of them are empty."""
+        """Put the state of the daemon's buffers and links into the trace; whether the buffers are empty."""
         node = self.node
         if node is None:
             return True
-        fill = {name: (gauge["bytes"], gauge["limit"]) for name, gauge in buffers(node).items()}
-        fill["session_output"] = self._output(node)
-        self._note(Event.BUFFERS, buffers=fill)
-        return not any(used for used, _ in fill.values())
+        filled = fill(node)
+        filled["session_output"] = self._output(node)
+        self._note(Event.BUFFERS, buffers=filled)
+        records = self._world.records
+        for record in link_samples(node, self._world.now_us):
+            record.position = len(records)
+            records.append(record)
+        return not any(used for used, _ in filled.values())
 
     def _output(self, node: Node) -> tuple[int, int]:
         """The most output that waits for one session for which all senders hold, and its limit: until the

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antiphon.errors import UsageError
@@ -26,8 +27,10 @@ _LOCAL_ONLY = {
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     # No checksum files and no `chmod` processes for each checkpoint file on a local disk.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-    "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK",
 }
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+JAVA_OPTIONS = f"-Djdk.lang.Process.launchMechanism=VFORK -Dlog4j2.configurationFile=file:{_LOGGING}"
+"""Processes are cheap to start, and only errors are told."""
 
 
 def spark_session(
@@ -35,8 +38,7 @@ def spark_session(
 ) -> "SparkSession":
     """The session of this process, made if there is none; its settings are those of whoever makes it.
 
-    `master` is Spark's URL of a cluster; without it everything runs in this process's own JVM. A session that
-    Spark itself was told about (`spark-submit --master ...`) keeps its master.
+    `master` is Spark's URL of a cluster; without it everything runs in this process's own JVM.
     """
     try:
         from pyspark.sql import SparkSession
@@ -45,9 +47,14 @@ def spark_session(
     ensure_java()
     # Workers are to use this interpreter, which has this package, whatever else is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    where = master or os.environ.get("MASTER") or LOCAL
+    where = master or LOCAL
     builder = SparkSession.builder.appName(name).master(where)
-    chosen = {**_ALWAYS, **(_LOCAL_ONLY if where.startswith("local") else {}), **(settings or {})}
+    chosen = {
+        **_ALWAYS,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        **(_LOCAL_ONLY if where.startswith("local") else {}),
+        **(settings or {}),
+    }
     for key, value in chosen.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -1,5 +1,6 @@
 """Traces: what happened in a run, written down for the oracle, for Spark and for bug reports."""
 
+from antiphon.trace.merging import merge
 from antiphon.trace.records import (
     FIFO_SERVICES,
     FORMAT,
@@ -28,5 +29,6 @@ __all__ = [
     "Record",
     "Trace",
     "ViewNumber",
+    "merge",
     "read",
 ]

@@ -2,8 +2,8 @@
 
 The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), and some of our own that speak
 of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
-(how full a daemon is), and `restored` (the network's faults are over). The file format is described in
-docs/reference/trace.md.
+(how full a daemon is), `link` (how a link does), and `restored` (the network's faults are over). The file
+format is described in docs/reference/trace.md.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 FORMAT = "antiphon-trace"
-VERSION = 2
+VERSION = 3
 
 Identity = tuple[int, int, int, int]
 """A message: daemon, incarnation of that daemon, session, sequence."""
@@ -46,6 +46,7 @@ class Event(StrEnum):
     SDELIVER = "sdeliver"
     STATE = "state"
     BUFFERS = "buffers"
+    LINK = "link"
     RESTORED = "restored"
 
 
@@ -53,7 +54,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     """One event; fields that do not apply keep their defaults and are left out of the file."""
 
     position: int
-    """Place in the run: of two events, the one with the smaller position happened first."""
+    """Place in the run: of two events, the one with the smaller position happened first. In the files of a
+    live run that holds for the events of one process, or of one daemon, and for no others."""
     time_us: int
     event: Event
     daemon: str
@@ -85,9 +87,9 @@ class Record(Struct, omit_defaults=True, gc=False):
     buffers: dict[str, tuple[int, int]] = {}
     """Name: (used, limit)."""
     incarnation: int = 0
-    """Recover and crash: of the daemon that begins or ends."""
+    """Recover and crash: of the daemon that begins or ends; connect: of the process's daemon."""
     daemon_view: int = 0
-    """Sview: the new one; stranssig: the one that ends."""
+    """Sview: the new one; stranssig: the one that ends; link: the one for which the link was made."""
     incarnations: tuple[int, ...] = ()
     """Sview: of `members`, in their order."""
     links: tuple[tuple[str, str], ...] = ()
@@ -95,19 +97,29 @@ class Record(Struct, omit_defaults=True, gc=False):
     bundle: Bundle | None = None
     """Ssend, hold and sdeliver."""
     lts: int = 0
+    """Ssend, sdeliver and hold: of the bundle; deliver: of the bundle that brought the message."""
     destinations: tuple[str, ...] = ()
     """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
     state: str = ""
+    """State: of the membership; link: of the link."""
     reason: str = ""
     """State: why it was entered."""
     parts: tuple[tuple[str, ...], ...] = ()
     """Restored: the sets of living daemons that can reach one another from now on."""
     bound_us: int = 0
     """Restored: within this time each of `parts` is to be one daemon view, for good."""
+    peer: str = ""
+    """Link: the daemon at its other end."""
+    link: dict[str, int] = {}
+    """Link: name: what was counted since the daemon view began, or measured now."""
 
 
 class Header(Struct):
-    """The first line of a trace file."""
+    """The first line of a trace file.
+
+    Of a simulated run there is one file. A live one has many, one for each life of a daemon and for each
+    session; they belong together by `run`.
+    """
 
     format: str
     version: int
@@ -115,3 +127,6 @@ class Header(Struct):
     scenario: str
     seed: int
     daemons: tuple[str, ...]
+    live: bool = False
+    sites: tuple[str, ...] = ()
+    """The site of each of `daemons`, in their order; none where they are not known."""

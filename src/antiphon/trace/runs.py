@@ -8,8 +8,8 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from antiphon.errors import UsageError
 from antiphon.trace.bearers import private_name
+from antiphon.trace.files import SUFFIX, read_records
 from antiphon.trace.records import FORMAT, VERSION, Event, Header, Identity, Record, ViewNumber
 
 Answer = TypeVar("Answer")
@@ -19,11 +19,25 @@ class Trace:
     """The records of one run and the questions that several properties ask of them."""
 
     def __init__(
-        self, scenario: str, seed: int, daemons: tuple[str, ...], records: Iterable[Record] = ()
+        self,
+        scenario: str,
+        seed: int,
+        daemons: tuple[str, ...],
+        records: Iterable[Record] = (),
+        *,
+        run: str = "",
+        live: bool = False,
+        sites: tuple[str, ...] = (),
     ) -> None:
         self.scenario = scenario
         self.seed = seed
         self.daemons = daemons
+        self.run = run or f"{scenario}-{seed}"
+        """Its name."""
+        self.live = live
+        """Whether it happened on real sockets, rather than in the simulator."""
+        self.sites = sites
+        """Of each of `daemons`; none if they are not known."""
         self.records: list[Record] = list(records)
         self._known: dict[Callable[[Trace], object], object] = {}
 
@@ -32,10 +46,6 @@ class Trace:
         if question not in self._known:
             self._known[question] = question(self)
         return cast(Answer, self._known[question])
-
-    @property
-    def run(self) -> str:
-        return f"{self.scenario}-{self.seed}"
 
     @cached_property
     def _by_event(self) -> dict[Event, list[Record]]:
@@ -142,26 +152,27 @@ class Trace:
     def write(self, folder: Path) -> Path:
         """Write the trace as `folder`/RUN.jsonl and return that path."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.run}.jsonl"
+        path = folder / f"{self.run}{SUFFIX}"
         encode = msgspec.json.Encoder().encode
         start = b'{"run":%s,' % encode(self.run)
+        header = Header(
+            FORMAT, VERSION, self.run, self.scenario, self.seed, self.daemons, self.live, self.sites
+        )
         with path.open("wb") as file:
-            file.write(
-                encode(Header(FORMAT, VERSION, self.run, self.scenario, self.seed, self.daemons)) + b"\n"
-            )
+            file.write(encode(header) + b"\n")
             file.writelines(start + encode(record)[1:] + b"\n" for record in self.records)
         return path
 
 
 def read(path: Path) -> Trace:
-    """The trace in a file that `Trace.write` wrote."""
-    with path.open("rb") as file:
-        try:
-            header = msgspec.json.decode(file.readline(), type=Header)
-            if header.format != FORMAT or header.version != VERSION:
-                raise UsageError(f"{path}: not a trace of format version {VERSION}")
-            decode = msgspec.json.Decoder(Record).decode
-            records = [decode(line) for line in file]
-        except msgspec.MsgspecError as error:
-            raise UsageError(f"{path}: not a trace: {error}") from None
-    return Trace(header.scenario, header.seed, header.daemons, records)
+    """The trace in a file that `Trace.write` wrote. The files of a live run are for `merge`."""
+    header, records = read_records(path)
+    return Trace(
+        header.scenario,
+        header.seed,
+        header.daemons,
+        records,
+        run=header.run,
+        live=header.live,
+        sites=header.sites,
+    )

@@ -1,6 +1,7 @@
 """What a daemon's observer writes into the trace: the events of the thesis below the groups (2.2.5)."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from antiphon.config import Config
 from antiphon.core.membership.view import DaemonView
@@ -14,6 +15,14 @@ UNSPOKEN = Flag.LATE | Flag.CONTROL
 SERVICE_WORDS = {service: service.name.lower() for service in Service}
 
 
+class Records(Protocol):
+    """Where records go, in their order: a list, or a file."""
+
+    def __len__(self) -> int: ...
+
+    def append(self, record: Record, /) -> None: ...
+
+
 class Watcher(Observer):
     """Watches one daemon, from its start to its crash."""
 
@@ -21,7 +30,7 @@ class Watcher(Observer):
         self,
         config: Config,
         number: int,
-        records: list[Record],
+        records: Records,
         clock: Callable[[], int],
         told: Callable[[int, str], None],
     ) -> None:
@@ -91,12 +100,13 @@ class Watcher(Observer):
             return
         bundle: Bundle = (view_id, header.daemon, header.number)
         message: Identity | None = None
-        if not header.flags & ~Flag.SELF_DISCARD:
-            message = (header.daemon, header.incarnation, header.session, header.sequence)
+        stamps = 1 if header.flags & Flag.BATCH else 0  # numbered like a message, and none
+        if not header.flags & ~Flag.CLIENT:
+            message = (header.daemon, header.incarnation, header.session, header.sequence + stamps)
         self._records.append(
             Record(
                 len(self._records), self._clock(), event, self._name,
-                groups=parse_names(header.names)[1:], message=message, count=header.message_count,
+                groups=parse_names(header.names)[1:], message=message, count=header.message_count - stamps,
                 service=SERVICE_WORDS[header.service], bundle=bundle, lts=header.lts,
                 destinations=destinations,
             )

@@ -24,7 +24,8 @@
     ...         payloads
 
 The client writes everything but the fields marked *, which its daemon stamps in place. Integers are
-big-endian. A daemon reads the header and the names; payloads are touched by the two clients only.
+big-endian. A daemon reads the header and the names; payloads are touched by the two clients only, except for
+the stamp of a batch, which the sender's daemon checks.
 """
 
 from collections.abc import Sequence
@@ -34,9 +35,9 @@ from struct import Struct as Layout
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.errors import BadFrame
+from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
-from antiphon.types import Envelope, Message
+from antiphon.types import BatchStamp, Envelope, Message
 
 FRAME_KIND_BUNDLE = 1
 
@@ -48,6 +49,7 @@ assert HEADER_BYTES == 80
 
 _SERVICES = {int(service): service for service in Service}
 _NAMES_CACHE_MAX = 4_096
+_BATCH_STAMP_MAX_BYTES = limits.BATCH_QUERY_MAX_BYTES + 64
 _NAMES_MAX_BYTES = (1 + limits.GROUPS_PER_MESSAGE_MAX) * (1 + limits.GROUP_NAME_MAX_BYTES)
 
 
@@ -70,9 +72,10 @@ class Flag:
     """Between daemons that form a view; of no use once it is installed."""
     GROUPS = 64
     """The body lists the members at its sender's daemon, for all groups."""
-
-
-_CLIENT_FLAGS = Flag.SELF_DISCARD
+    BATCH = 128
+    """The first payload is no message but the `BatchStamp` of the one after it, as text."""
+    CLIENT = SELF_DISCARD | BATCH
+    """What a client may set; a bundle with no other flag has messages for clients."""
 
 
 class Header(Struct, frozen=True):
@@ -214,7 +217,7 @@ def peek_lines(start: bytes | bytearray | memoryview) -> tuple[int, int]:
 def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
     """As `parse`, and checks what a client may set: flags, counts and the table of lengths."""
     header = parse(bundle)
-    if header.flags & ~_CLIENT_FLAGS:
+    if header.flags & ~Flag.CLIENT:
         raise BadFrame("bundle: flags that a client may not set")
     groups = len(parse_names(header.names)) - 1
     if not 1 <= groups <= limits.GROUPS_PER_MESSAGE_MAX:
@@ -227,7 +230,25 @@ def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
         raise BadFrame("bundle: payloads do not fill it")
     if max(lengths) > limits.MESSAGE_MAX_BYTES:
         raise BadFrame("bundle: a message is too large")
+    if header.flags & Flag.BATCH:
+        start = table + 4 * header.message_count
+        _parse_batch(header, bundle[start : start + lengths[0]])
     return header
+
+
+def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> BatchStamp:
+    """The stamp in the first payload of a bundle with `Flag.BATCH`.
+
+    The sender's daemon looks at it, too: it would cost every receiver its connection if it were none.
+    """
+    if header.message_count < 2:
+        raise BadFrame("bundle: a batch without a message")
+    if len(payload) > _BATCH_STAMP_MAX_BYTES:
+        raise BadFrame("bundle: not the stamp of a batch")
+    try:
+        return BatchStamp.parse(bytes(payload).decode("ascii"))
+    except (UsageError, UnicodeDecodeError):
+        raise BadFrame("bundle: not the stamp of a batch") from None
 
 
 def stamp(bundle: bytearray, header: Header) -> None:
@@ -257,8 +278,15 @@ def decode(bundle: bytes | memoryview) -> list[Message]:
     """The messages of a delivered bundle, for the application."""
     header = parse(bundle)
     sender, *groups = parse_names(header.names)
+    bodies = payloads(bundle, header)
+    sequence = header.sequence
+    batch = None
+    if header.flags & Flag.BATCH:
+        batch = _parse_batch(header, bodies[0])
+        del bodies[0]
+        sequence += 1  # the stamp was numbered like a message
     envelope = Envelope(
         sender, tuple(groups), header.service, header.tag,
-        header.daemon, header.incarnation, header.session, header.sequence, header.lts, header.sent_us,
+        header.daemon, header.incarnation, header.session, sequence, header.lts, header.sent_us, batch,
     )  # fmt: skip
-    return [Message(payload, envelope, index) for index, payload in enumerate(payloads(bundle, header))]
+    return [Message(payload, envelope, index) for index, payload in enumerate(bodies)]

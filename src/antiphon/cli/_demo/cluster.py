@@ -32,13 +32,15 @@ _logger = logging.getLogger("antiphon")
 class Cluster:
     """The daemons, which can be ended and started again, cut off and joined again."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, trace: Path | None) -> None:
         self.config = config
+        self.trace = trace
+        """A folder for traces."""
         self._daemons: dict[str, Daemon] = {}
 
     def start(self, name: str) -> None:
         """Run the daemon of that name."""
-        daemon = Daemon(self.config, name)
+        daemon = Daemon(self.config, name, trace=self.trace)
         daemon.start()
         self._daemons[name] = daemon
 
@@ -86,12 +88,12 @@ def _statuses(places: list[str]) -> list[dict[str, object]]:
 
 
 @contextmanager
-def running(cities: tuple[City, ...], daemons: int) -> Iterator[Cluster]:
+def running(cities: tuple[City, ...], daemons: int, trace: Path | None = None) -> Iterator[Cluster]:
     """Start the daemons; stop them and remove every file afterwards."""
     usual_interval_s = sys.getswitchinterval()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-demo-")))
-        cluster = Cluster(_configuration(cities, daemons, directory))
+        cluster = Cluster(_configuration(cities, daemons, directory), trace)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         stack.callback(sys.setswitchinterval, usual_interval_s)
         stack.callback(_logger.setLevel, _logger.level)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -35,9 +36,9 @@ class Person:
         self._listening = asyncio.create_task(self._listen(), name=f"demo-{name}")
 
     @classmethod
-    async def arrive(cls, name: str, addresses: list[str]) -> "Person":
+    async def arrive(cls, name: str, addresses: list[str], trace: Path | None) -> "Person":
         """Connect to the first of the daemons."""
-        return cls(name, await antiphon.connect(addresses, name=name, reconnect=True))
+        return cls(name, await antiphon.connect(addresses, name=name, reconnect=True, trace=trace))
 
     async def _listen(self) -> None:
         try:

@@ -99,7 +99,7 @@ class Story:
             "new view: who is in the group now, and why it changed."
         )
         for city in self._cities:
-            person = await Person.arrive(city.person, self._cluster.addresses(city))
+            person = await Person.arrive(city.person, self._cluster.addresses(city), self._cluster.trace)
             self._people.append(person)
             page.event(f"{person.name} connects in {city.name} as {person.session.name} and joins {GROUP!r}")
             await person.session.join(GROUP)
@@ -173,7 +173,7 @@ class Story:
         first, last = self._people[0], self._people[-1]
         marks = self._marks()
         page.event(f"a passer-by in {self._cities[0].name}, member of nothing, sends to {GROUP!r}")
-        guest = await Person.arrive("passer", self._cluster.addresses(self._cities[0]))
+        guest = await Person.arrive("passer", self._cluster.addresses(self._cities[0]), self._cluster.trace)
         try:
             await guest.session.send(GROUP, b"any seat left?")
             await self._everyone_hears(marks, 1)

@@ -27,6 +27,8 @@ class Plan(Struct, frozen=True):
     """At most this many messages; 0 leaves it to the time."""
     bundle: bool = True
     """Whether the sender's library gathers messages into bundles."""
+    trace: str | None = None
+    """A folder for the traces of the sender and the members."""
 
 
 class Sent(Struct, frozen=True, tag="sent"):

@@ -178,7 +178,7 @@ class Recovery:
     def _newly_joined(self, entry: Entry, lacking: list[int]) -> list[int]:
         """Daemons from which a bundle was pruned although a join of theirs may come before it."""
         header = entry.header
-        if header.flags & ~Flag.SELF_DISCARD:
+        if header.flags & ~Flag.CLIENT:
             return []
         having = self._holders.get(entry.source, {}).get(header.number, [])
         if not having or having[0] != self.me:

@@ -235,6 +235,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "packets of any view", "packets of the view before count in the new one",
         frozenset(("2.6", "2.7", "2.10", "2.17", "2.18")), Node, "receive", _packets_of_any_view, "merge",
+        shown_by=4,
     ),
     Mutant(
         "numbers not reset", "a session's first bundle in a view waits for its last one of the view before",

@@ -1,0 +1,162 @@
+"""The verb `campaign`: thousands of simulator seeds on Spark, judged twice."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from antiphon.cli.options import Json, make_folder
+from antiphon.cli.screen import progress
+from antiphon.errors import UsageError
+
+if TYPE_CHECKING:
+    from antiphon.spark.campaign.job import Result
+
+_SHOWN = 20
+"""Failing seeds that are printed; the page has more, and --json all."""
+_SEEDS_MAX = 10_000_000
+
+
+def campaign(
+    seeds: Annotated[
+        str,
+        typer.Option("--seeds", metavar="A-B", help="The seeds, both ends included; commas between several."),
+    ],
+    scenario: Annotated[
+        str, typer.Option("--scenario", metavar="NAME", help="As in `antiphon simulate`.")
+    ] = "swarm",
+    folder: Annotated[
+        Path,
+        typer.Option("--dir", metavar="DIR", help="Outcomes, traces and the page; shared by all machines."),
+    ] = Path("campaign"),
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", min=1, metavar="N", help="Tasks a wave; without it, one for 4 seeds."),
+    ] = None,
+    wave: Annotated[
+        int, typer.Option("--wave", min=1, metavar="N", help="Seeds whose traces are on disk at a time.")
+    ] = 1_000,
+    keep_traces: Annotated[
+        bool, typer.Option("--keep-traces", help="Keep the traces of clean runs, too.")
+    ] = False,
+    mutant: Annotated[
+        str, typer.Option("--mutant", metavar="NAME", help="Plant this bug: shows that a campaign can fail.")
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Run many simulator seeds on Spark and hold their traces against the promises, in one job a wave.
+
+    Each run is judged twice, by the simulator's oracle and by the conformance job; both must find it clean.
+    What is in DIR already is not run again. Exits 0 if all properties are kept, 1 if not.
+
+    \b
+    Examples:
+      antiphon campaign --seeds 0-199 --scenario swarm
+      antiphon campaign --seeds 0-9999 --dir /shared/campaign --master spark://head:7077
+    """
+    from antiphon.spark.campaign.folder import Folder
+    from antiphon.spark.campaign.job import Campaign, check_campaign, run_campaign, steps_of
+    from antiphon.spark.campaign.page import page_of
+    from antiphon.spark.session import spark_session
+
+    wanted = _seeds(seeds)
+    plan = Campaign(scenario, wanted, folder, keep_traces, partitions, wave, mutant)
+    check_campaign(plan)
+    make_folder(folder)
+    spark = spark_session("antiphon campaign", master)
+    with progress(f"simulating and checking {scenario}", steps_of(plan)) as advance:
+        result = run_campaign(spark, plan, advance)
+    report = _report(result)
+    Folder(folder).finish(page_of(result), report)
+    if json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        _print(report, result, folder)
+    if not result.is_clean:
+        raise typer.Exit(1)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    """Ranges and single seeds, each once, in order.
+
+    >>> _seeds("7,0-2,1-3")
+    (0, 1, 2, 3, 7)
+    """
+    wanted: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())
+        if not match:
+            raise UsageError(f"--seeds {text!r} is not A-B, for example 0-199 or 3,10-19")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise UsageError(f"--seeds {text!r}: the last seed is smaller than the first")
+        if last - first >= _SEEDS_MAX:
+            raise UsageError(f"--seeds {text!r}: more than {_SEEDS_MAX:,} seeds")
+        wanted.update(range(first, last + 1))
+    return tuple(sorted(wanted))
+
+
+def _report(result: "Result") -> dict[str, Any]:
+    summary = result.summary
+    counts = msgspec.to_builtins(summary.counts)
+    virtual_us = counts.pop("virtual_us")
+    return {
+        "scenario": summary.scenario,
+        "seeds": summary.seeds,
+        "resumed": result.resumed,
+        "checked": result.checked,
+        "events_checked": result.events_checked,
+        "sites_min": summary.sites[0],
+        "sites_max": summary.sites[1],
+        "daemons_min": summary.daemons[0],
+        "daemons_max": summary.daemons[1],
+        **counts,
+        "rounds": dict(summary.rounds.most_common()),
+        "virtual_s": round(virtual_us / 1e6, 3),
+        "run_s": round(summary.run_s, 3),
+        "cells": result.growth[-1][1],
+        "coverage": {"reasons": _nested(summary.reasons), "events": _nested(summary.events)},
+        "disputes": len(result.disputes),
+        "failures": [msgspec.to_builtins(one) for one in result.failures],
+    }
+
+
+def _nested(cells: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """State: what was met there: how often."""
+    table: dict[str, dict[str, int]] = {}
+    for (state, what), times in sorted(cells.items()):
+        table.setdefault(state, {})[what] = times
+    return table
+
+
+def _print(report: dict[str, Any], result: "Result", folder: Path) -> None:
+    lines = [
+        "{scenario}: {seeds:,} seeds of {sites_min} to {sites_max} sites, {daemons_min} to {daemons_max} "
+        "daemons; {resumed:,} were there already",
+        "{messages:,} messages, {deliveries:,} deliveries, {views:,} views, {signals:,} transitional signals",
+        "{installations:,} daemon views installed, {deliveries_after_change:,} deliveries after the first",
+        "{crashes:,} crashes, {restarts:,} restarts, {partitions:,} partitions and cuts",
+        "{packets:,} packets, {lost:,} lost, {duplicated:,} duplicated, {virtual_s:,.1f} s of virtual time",
+        "{checked:,} runs checked on Spark, {events_checked:,} events this time; {cells:,} cells of coverage",
+    ]
+    for line in lines:
+        print(line.format(**report))
+    for one in result.failures[:_SHOWN]:
+        oracle, spark = (", ".join(found) or "clean" for found in (one.oracle, one.spark))
+        print(f"seed {one.seed}: oracle: {oracle}; Spark: {spark}")
+        if one.what:
+            print(f"  {one.what.strip()}")
+        print(f"  repeat: {one.repeat}")
+    if result.failures:
+        disputed = f"; the judges disagree on {len(result.disputes):,}" if result.disputes else ""
+        print(f"FAILED in {len(result.failures):,} seeds{disputed}")
+    else:
+        print("every property was kept, and both judges agree")
+    print(f"page: {folder / 'campaign.html'}")

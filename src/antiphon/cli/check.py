@@ -1,0 +1,152 @@
+"""The verb `check`: traces of any runs, simulated or real, held against the promised properties on Spark."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from antiphon.cli.options import Json, make_folder
+from antiphon.cli.screen import progress, working
+from antiphon.errors import UsageError
+
+if TYPE_CHECKING:
+    from antiphon.spark.conformance import Outcome, Property
+
+_DETAILED_RUNS = 5
+"""Violations of more runs than these, per property, are only counted; `--json` and `--out` tell more."""
+_VERDICT = "verdict.jsonl"
+_DRIVER_MEMORY = "4g"
+"""For everything that Spark does on this machine; what does not fit goes to the disk."""
+_PARTITIONS_PER_CORE = 8
+"""So that a task has memory enough for its part of tens of millions of events; Spark joins tiny parts."""
+
+
+def check(
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder of traces, or of tables made by `ingest`.")
+    ],
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property", metavar="NUMBER", help="Check only this one, for example 2.7; may be given often."
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Keep the tables, and the verdict as JSON lines, in this folder."
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Hold the traces in DIR against the properties of Extended Virtual Synchrony.
+
+    Exits 0 if all are kept; otherwise 1, and tells which property was broken in which run, by whom.
+
+    \b
+    Examples:
+      antiphon simulate --seeds 0-99 --trace traces; antiphon check traces
+      antiphon check traces --property 2.7 --property 2.13
+      antiphon check hdfs:///traces --master yarn --out hdfs:///verdict
+    """
+    is_local = master is None or master.startswith("local")
+    if not is_local and out is None:
+        raise UsageError("on a cluster, --out must name a folder that all of its machines can write")
+    if "://" not in folder:
+        _look_into(Path(folder))
+    try:
+        from antiphon.spark import conformance
+        from antiphon.spark.session import spark_session
+    except ImportError:
+        raise UsageError("this needs PySpark: pip install 'antiphon[spark]'") from None
+
+    wanted = _wanted(conformance.PROPERTIES, properties or [])
+    with working("starting Spark", 15):
+        spark = spark_session("antiphon check", master, _settings() if is_local else {})
+    with _work_folder(out) as work, progress(f"checking {folder}", len(wanted)) as advance:
+        outcomes = conformance.check(spark, _absolute(folder), work, wanted, lambda outcome: advance(1))
+        if out is not None and "://" not in out:
+            Path(out, _VERDICT).write_text("\n".join(_lines(outcomes)) + "\n", encoding="utf-8")
+    print("\n".join(_lines(outcomes) if json else _told(outcomes)))
+    if any(outcome.violations for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _look_into(folder: Path) -> None:
+    """Refuse a folder that has no traces before Spark is started for it."""
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}")
+    if not (folder / "events").is_dir() and next(folder.rglob("*.jsonl"), None) is None:
+        raise UsageError(f"no traces in {folder}: expected files that end in .jsonl, or a folder events")
+
+
+def _settings() -> dict[str, str]:
+    settings = {"spark.sql.shuffle.partitions": str(_PARTITIONS_PER_CORE * (os.cpu_count() or 1))}
+    if "SPARK_DRIVER_MEMORY" not in os.environ:
+        settings["spark.driver.memory"] = _DRIVER_MEMORY
+    return settings
+
+
+def _absolute(folder: str) -> str:
+    return folder if "://" in folder else str(Path(folder).absolute())
+
+
+@contextmanager
+def _work_folder(out: str | None) -> Iterator[str]:
+    """Where the tables are written: what the user named, or a folder that is gone afterwards."""
+    if out is not None:
+        if "://" not in out:
+            make_folder(Path(out))
+        yield _absolute(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="antiphon-check-") as folder:
+        yield folder
+
+
+def _wanted(known: "tuple[Property, ...]", numbers: list[str]) -> "tuple[Property, ...]":
+    names = {prop.number for prop in known}
+    for number in numbers:
+        if number not in names:
+            listed = ", ".join(dict.fromkeys(prop.number for prop in known))
+            raise UsageError(f"there is no property {number}; there are {listed}")
+    return tuple(prop for prop in known if not numbers or prop.number in numbers)
+
+
+# Reports --------------------------------------------------------------------------------------------------
+
+
+def _lines(outcomes: "list[Outcome]") -> list[str]:
+    """A JSON object for each property, and one for each violation that is told."""
+    found: list[dict[str, Any]] = []
+    for outcome in outcomes:
+        fields = msgspec.to_builtins(outcome)
+        told = fields.pop("told")
+        found.append({"kind": "property", **fields})
+        found += [{"kind": "violation", **violation} for violation in told]
+    return [msgspec.json.encode(one).decode() for one in found]
+
+
+def _told(outcomes: "list[Outcome]") -> Iterator[str]:
+    """A line for each property, then the violations in words, then the verdict."""
+    for outcome in outcomes:
+        verdict = "kept" if outcome.checked else "nothing to check"
+        if outcome.runs:
+            verdict = f"{outcome.violations:,} violations in {outcome.runs:,} runs"
+        yield f"{outcome.number:>8} {outcome.title:<40} {outcome.checked:>13,} events  {verdict}"
+    for outcome in outcomes:
+        runs = list(dict.fromkeys(violation.run for violation in outcome.told))[:_DETAILED_RUNS]
+        for run in runs:
+            yield str(next(violation for violation in outcome.told if violation.run == run))
+        if outcome.runs > len(runs):
+            yield f"... and in {outcome.runs - len(runs):,} more runs"
+    broken = [f"{outcome.number} {outcome.title}" for outcome in outcomes if outcome.violations]
+    yield f"broken: {', '.join(broken)}" if broken else "every property was kept"

@@ -1,0 +1,67 @@
+"""The verb `ingest`: what a journal delivered and what traces tell, as Parquet tables."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from antiphon.cli.options import Json
+from antiphon.cli.screen import working
+from antiphon.errors import UsageError
+
+
+def ingest(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="Folder of traces.", show_default=False)
+    ] = None,
+    out: Annotated[str, typer.Option("--out", metavar="TABLES", help="Folder of the tables.")] = "tables",
+    endpoint: Annotated[
+        str,
+        typer.Option(
+            "--endpoint", metavar="URL", help="Where a journal serves: grpc://HOST:PORT; commas for replicas."
+        ),
+    ] = "",
+    groups: Annotated[
+        str, typer.Option("--groups", metavar="G,G", help="Only these groups of the journal.")
+    ] = "",
+    start: Annotated[
+        str,
+        typer.Option("--start", help="Where to begin the first time: earliest, latest, an offset, a time."),
+    ] = "earliest",
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Land messages and views of a journal, and events and link samples of traces, as Parquet tables.
+
+    Run it again to add what is new in the journal: each row comes once. Tables of traces are made anew.
+
+    \b
+    Examples:
+      antiphon ingest traces --out tables
+      antiphon ingest --endpoint grpc://127.0.0.1:4900 --out tables
+    """
+    from antiphon.spark.session import spark_session
+
+    if folder is None and not endpoint:
+        raise UsageError("a folder of traces, or --endpoint of a journal, is needed")
+    if "://" not in out:
+        out = str(Path(out).absolute())
+    spark = spark_session("antiphon ingest", master)
+    from antiphon.spark.tables import ingest_folder, ingest_journal
+
+    found = []
+    if folder is not None:
+        with working(f"reading {folder}", 30):
+            found += ingest_folder(spark, folder, out)
+    if endpoint:
+        with working(f"reading {endpoint}", 30):
+            found += ingest_journal(spark, endpoint, out, groups, start)
+    for one in found:
+        if json:
+            print(msgspec.json.encode(one).decode())
+        else:
+            print(f"{out}/{one.table}: {one.rows:,} rows, {one.added:+,}")

@@ -1,0 +1,59 @@
+"""The verb `report`: what traces tell about latency, throughput, views and links, as one page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from antiphon.cli.options import Json, make_folder
+from antiphon.cli.screen import progress
+from antiphon.errors import UsageError
+
+
+def report(
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder of traces, or of tables that were made of them.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page that is written.")] = Path(
+        "report.html"
+    ),
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "",
+    run: Annotated[
+        list[str] | None,
+        typer.Option("--run", metavar="NAME", help="Only this run; may be given several times."),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Work out latency, throughput, views, pauses and links from traces, and write them as one HTML page.
+
+    The page needs nothing else: no other file, no network, no script. With --json the numbers are printed,
+    too.
+
+    \b
+    Examples:
+      antiphon report traces --out report.html
+      antiphon report traces --run swarm-17 --json
+      antiphon report hdfs://namenode/traces --master yarn
+    """
+    from antiphon.spark.session import spark_session
+
+    if not out.name:
+        raise UsageError(f"--out {out} is not the name of a file")
+    make_folder(out.parent)
+    spark = spark_session("antiphon report", master)
+    from antiphon.spark.report.job import STEPS, report_of
+    from antiphon.spark.report.page import page_of
+
+    with progress("report", STEPS) as advance:
+        found = report_of(spark, folder, run or (), lambda what: advance(1))
+    out.write_text(page_of(found, title), encoding="utf-8")
+    if json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        sent = sum(one.sent for one in found.runs)
+        print(f"{len(found.runs):,} runs, {sent:,} messages: {out}")

@@ -1,0 +1,238 @@
+"""Reading a log: ranges of rows, and the places that times and anchors name.
+
+All of it works on a picture of the log taken at the start, reads from mapped files, and holds no lock while
+it does so: the writer never waits for a reader.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from antiphon.journal.anchors import Anchor, first_anchor, last_anchor, offset_in
+from antiphon.journal.errors import JournalError, NoSuchPlace, OffsetsRemoved
+from antiphon.journal.log import Log
+from antiphon.journal.schema import GAP, SCHEMA
+from antiphon.journal.sealing import HAS_EVENTS
+from antiphon.journal.segment import Block, Summary, decoded, mapped
+
+BATCH_ROWS = 8_192
+BATCH_BYTES = 4 * 1024 * 1024
+"""Small batches are put together for a reader until they reach one of these."""
+
+_Found = TypeVar("_Found")
+
+
+class Positions(Struct, frozen=True):
+    """What a journal has: the offsets from `earliest` up to, but without, `latest`."""
+
+    journal: str
+    earliest: int
+    latest: int
+
+
+def positions(log: Log) -> Positions:
+    """What the log has at this moment."""
+    segments = log.segments()
+    if not segments:
+        return Positions(log.journal, log.latest, log.latest)
+    return Positions(log.journal, segments[0].first_offset, segments[-1].next_offset)
+
+
+def check_range(log: Log, start: int, end: int) -> None:
+    """Whether these rows can be had; a JournalError that says what can be had otherwise."""
+    have = positions(log)
+    if not 0 <= start <= end:
+        raise JournalError(f"no range of offsets: from {start} to {end}")
+    if end > have.latest:
+        raise JournalError(f"offset {end} is not written yet: the journal ends before {have.latest}")
+    if start < have.earliest and start < end:
+        raise _removed(log, start)
+
+
+def read(log: Log, start: int, end: int, groups: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows with offsets from `start` up to `end`, in order, in batches of a good size.
+
+    With `groups`, only what was sent to one of these groups, their views and signals, and every gap.
+    """
+    check_range(log, start, end)
+    segments = [part for part in log.segments() if part.next_offset > start and part.first_offset < end]
+    wanted = None if groups is None else pa.array(groups, pa.string())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for segment in segments:
+            found, data = _opened(log, segment, start)
+            first = max((block for block in found if block.offset <= start), default=found[0], key=_offset)
+            yield from decoded(data, first.position, segment.size_bytes, start, end)
+
+    return _gathered(batches() if wanted is None else (_of_groups(batch, wanted) for batch in batches()))
+
+
+def gaps(log: Log, start: int, end: int) -> list[int]:
+    """The offsets of the gaps from `start` up to `end`."""
+    check_range(log, start, end)
+    found: list[int] = []
+    for segment in log.segments():
+        if segment.next_offset <= start or segment.first_offset >= end or not segment.flags & HAS_EVENTS:
+            continue
+        for block, batches in _blocks(log, segment):
+            if block.offset < end and block.flags & HAS_EVENTS:
+                for batch in (_between(batch, start, end) for batch in batches()):
+                    is_gap = pc.equal(batch.column("kind"), GAP)
+                    found += batch.column("offset").filter(is_gap).to_pylist()
+    return found
+
+
+def offset_at(log: Log, time_us: int) -> int:
+    """The first offset that was delivered at or after a time; the end of the log if there is none yet."""
+    for segment in log.segments():
+        if segment.last_us < time_us:
+            continue
+        for block, batches in _blocks(log, segment):
+            if block.last_us < time_us:
+                continue
+            for batch in batches():
+                late = pc.greater_equal(batch.column("delivered").cast(pa.int64()), time_us)
+                offsets = batch.column("offset").filter(late)
+                if len(offsets):
+                    return int(offsets[0].as_py())
+    return log.latest
+
+
+def anchor(log: Log, offset: int) -> Anchor:
+    """What names the place just before `offset` in every journal of the same groups."""
+    have = positions(log)
+    if offset > have.latest:
+        raise JournalError(f"offset {offset} is not written yet: the journal ends before {have.latest}")
+    if offset < have.earliest:
+        raise _removed(log, offset)
+    before = _search(log, 0, offset, last_anchor, newest_first=True)
+    if before is not None:
+        return before
+    after = _search(log, offset, have.latest, first_anchor, newest_first=False)
+    return after or Anchor("begin")
+
+
+def locate(log: Log, anchor: Anchor) -> int:
+    """The offset of the place that an anchor names; NoSuchPlace if this journal does not have that row."""
+    if anchor.kind == "begin":
+        return positions(log).earliest
+
+    def find(batch: pa.RecordBatch) -> int | None:
+        return offset_in(batch, anchor)
+
+    found = _search(log, 0, log.latest, find, newest_first=True, lts=anchor.lts)
+    if found is None:
+        raise NoSuchPlace(
+            f"journal {log.journal} does not have the {anchor}: it was no member then, was on the other side "
+            "of a partition, or has removed it"
+        )
+    return found + 1 if anchor.side == "after" else found
+
+
+# Walking --------------------------------------------------------------------------------------------------
+
+
+def _search(
+    log: Log,
+    start: int,
+    end: int,
+    find: Callable[[pa.RecordBatch], _Found | None],
+    *,
+    newest_first: bool,
+    lts: int | None = None,
+) -> _Found | None:
+    """What `find` finds in the first batch that has it; looks only where ordered rows are, or this lts."""
+
+    def may_have(part: Summary | Block) -> bool:
+        return part.lts_max > 0 if lts is None else part.lts_min <= lts <= part.lts_max
+
+    segments = [part for part in log.segments() if part.next_offset > start and part.first_offset < end]
+    for segment in reversed(segments) if newest_first else segments:
+        if not may_have(segment):
+            continue
+        blocks = list(_blocks(log, segment))
+        for block, batches in reversed(blocks) if newest_first else blocks:
+            if block.offset >= end or not may_have(block):
+                continue
+            found_batches = [_between(batch, start, end) for batch in batches()]
+            for batch in reversed(found_batches) if newest_first else found_batches:
+                found = find(batch) if batch.num_rows else None
+                if found is not None:
+                    return found
+    return None
+
+
+def _between(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+    first = int(batch.column("offset")[0].as_py())
+    begin, stop = max(0, start - first), min(batch.num_rows, end - first)
+    return batch.slice(begin, max(0, stop - begin))
+
+
+def _blocks(log: Log, segment: Summary) -> Iterator[tuple[Block, Callable[[], Iterator[pa.RecordBatch]]]]:
+    """Each block of a segment and what reads its batches."""
+    blocks, data = _opened(log, segment, segment.first_offset)
+    blocks = [block for block in blocks if block.position < segment.size_bytes]
+    ends = [block.position for block in blocks[1:]] + [segment.size_bytes]
+    for block, end in zip(blocks, ends, strict=True):
+
+        def batches(block: Block = block, end: int = end) -> Iterator[pa.RecordBatch]:
+            return decoded(data, block.position, end, segment.first_offset, segment.next_offset)
+
+        yield block, batches
+
+
+def _opened(log: Log, segment: Summary, start: int) -> tuple[list[Block], pa.Buffer]:
+    """The blocks and the bytes of a segment, which retention may be removing at this moment."""
+    try:
+        return log.blocks(segment), mapped(segment.path)
+    except FileNotFoundError:
+        raise _removed(log, start) from None
+
+
+def _removed(log: Log, offset: int) -> OffsetsRemoved:
+    earliest = positions(log).earliest
+    return OffsetsRemoved(f"offset {offset} was removed: the journal begins with {earliest} now", earliest)
+
+
+def _offset(block: Block) -> int:
+    return block.offset
+
+
+# Batches for readers --------------------------------------------------------------------------------------
+
+
+def _of_groups(batch: pa.RecordBatch, wanted: pa.StringArray) -> pa.RecordBatch:
+    """The rows that concern one of these groups; a gap concerns all."""
+    lists = batch.column("groups")
+    hits = pc.is_in(pc.list_flatten(lists), value_set=wanted)
+    rows = pc.unique(pc.list_parent_indices(lists).filter(hits))
+    numbers = pa.array(range(batch.num_rows), pa.int64())
+    keep = pc.or_(pc.is_in(numbers, value_set=rows.cast(pa.int64())), pc.equal(batch.column("kind"), GAP))
+    return batch.filter(keep)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are neither tiny nor, because of this, larger than they were."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if rows and (rows + batch.num_rows > BATCH_ROWS or size_bytes + batch.nbytes > BATCH_BYTES):
+            yield _joined(waiting)
+            waiting, rows, size_bytes = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size_bytes += batch.nbytes
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches, schema=SCHEMA).combine_chunks()
+    return table.to_batches()[0]

@@ -1,0 +1,142 @@
+"""2.13, parts 3 and 4, group by group: the members of a view see one sequence of ordered messages.
+
+`one_order` says that what they deliver has one order. This says that nothing is missing, so that those who
+have the same messages have the same sequence:
+
+- Those who leave a view together have the same messages in it, and so have all to whom no signal told that
+  some are lost.
+- Nobody has a gap up to the signal, nor has one who disconnects: whatever another member delivered in the
+  view, and has a smaller timestamp than something that was delivered here before the signal, was delivered
+  here as well (part 3).
+- After the signal, gaps are for what the lost ones sent: the messages of those who come along are there (part
+  4).
+
+The simulator's oracle says what comes before from the sequences of two members; here the timestamps do, which
+also speaks of those who have no message in common. Between daemons, parts 3 and 4 are about all bundles of
+the view, whatever their service. A group that had an early signal is judged on its own there.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.traffic import is_ordered, traffic
+from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
+from antiphon.trace import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def _look(model: Model) -> "DataFrame":
+    # What its sender did not want back may be missing at the sender; as in the oracle, nobody is held to it.
+    judged = traffic(model).lacks.where(
+        is_ordered() & F.col("end").isNotNull() & ~F.coalesce("self_discard", F.lit(False))
+    )
+    lts, never = F.col("lts"), ~F.col("is_elsewhere")
+    is_whole = ~F.col("is_signalled") & (F.col("end") != "cut")
+    came_along = F.array_contains("end_transitional", F.col("sender")) & (F.col("end") == "view")
+    fault = (
+        F.when(
+            is_whole & F.exists("takers", lambda one: ~one["is_signalled"]),
+            F.lit("one member stopped before this message, and nobody was lost"),
+        )
+        .when(
+            F.col("is_signalled") & (F.col("end") != "cut") & F.exists("takers", _is_companion),
+            F.lit("one member lacks a message that others have who went on together with it"),
+        )
+        .when(
+            never & (lts < F.col("before_lts")),
+            F.lit("one member lacks a message before the signal and delivered later ones"),
+        )
+        .when(
+            never & came_along & (lts < F.col("after_lts")),
+            F.lit("one member lacks a message of one who came along and delivered later ones"),
+        )
+    )
+    found = judged.withColumn("fault", fault).where(F.col("fault").isNotNull())
+    return findings(
+        found,
+        F.concat(text("in view %s of %s ", "view", "group"), "fault"),
+        group="group",
+        view="view",
+        processes=[F.col("process"), F.col("takers")[0]["process"]],
+        messages=["message"],
+        positions=["first_position"],
+    )
+
+
+def _is_companion(taker: "Column") -> "Column":
+    """Whether one who delivered it had a signal, too, and goes on together with the one who lacks it."""
+    return taker["is_signalled"] & (taker["end"] != "cut") & taker["next_view"].eqNullSafe(F.col("next_view"))
+
+
+def _look_at_daemons(model: Model) -> "DataFrame":
+    lacks = traffic(model).bundle_lacks.where(F.col("end").isNotNull() & (F.size("takers") > 0))
+    is_split = F.exists("signals", lambda one: F.size(one["groups"]) > 0)
+    has_moved = (F.size("signals") > 0) & (F.col("end") == "view")
+    lts = F.col("lts")
+    came_along = F.coalesce(
+        has_moved & F.array_contains("end_transitional", F.col("source")) & (lts < F.col("newest_lts")),
+        F.lit(False),
+    )
+    judged = lacks.withColumns({"is_split": is_split, "came_along": came_along})
+    plain = judged.where(
+        F.col("came_along") | F.coalesce(~F.col("is_split") & (lts < F.col("before_lts")), F.lit(False))
+    )
+    split = judged.where("is_split and not came_along")
+    found = plain.unionByName(_in_its_groups(model, split))
+    witness = F.col("takers")[0]
+    return findings(
+        found,
+        text(
+            "%s lacks %s, which %s delivered, and has later ones",
+            "daemon", bundle_name(), witness["daemon"],
+        ),
+        view="view",
+        processes=[F.col("daemon"), witness["daemon"]],
+        positions=[witness["position"]],
+    )  # fmt: skip
+
+
+def _in_its_groups(model: Model, lacks: "DataFrame") -> "DataFrame":
+    """Of bundles that a daemon lacks in a view with early signals, those before others to the same group."""
+
+    def each_group() -> "Column":
+        return F.explode(F.when(F.size("groups") > 0, F.col("groups")).otherwise(F.array(F.lit(""))))
+
+    key = ["run", "daemon", "view"]
+    newest = (
+        model.bundle_deliveries.where(is_ordered() & ~F.col("is_after_signal"))
+        .select("run", "daemon", F.col("term_view").alias("view"), "groups", "lts")
+        .join(lacks.select(*key).distinct(), key, "left_semi")
+        .select(*key, each_group().alias("group"), "lts")
+        .groupBy(*key, "group")
+        .agg(F.max("lts").alias("reach_lts"))
+    )
+    return (
+        lacks.withColumn("group", each_group())
+        .join(newest, [*key, "group"])
+        .where(F.col("lts") < F.col("reach_lts"))
+        .dropDuplicates(["run", "daemon", "bundle"])
+        .select(*lacks.columns)
+    )
+
+
+PROPERTY = Property(
+    "2.13",
+    "agreed messages",
+    "the members of a view deliver the same ordered messages in the same order, and none is missing between, "
+    "but for those of lost members after the signal",
+    (Event.DELIVER,),
+    _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.13",
+    "agreed messages (daemons)",
+    "before an ordered bundle a daemon delivers all earlier ones of the view that are for it, but for those "
+    "of lost daemons after the signal",
+    (Event.SDELIVER,),
+    _look_at_daemons,
+)

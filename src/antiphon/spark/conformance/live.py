@@ -1,0 +1,66 @@
+"""What must be known of live runs before they can be judged like simulated ones.
+
+In a live run views have names, and a name may have been borne by several sessions, one after the other. And a
+session writes down what it hands to its library: if it broke off, its daemon may never have read that. The
+same is done for one live run in one process by `antiphon.trace.merging`, which is the specification.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from antiphon.trace import RELIABLE_SERVICES, Event, Record
+from antiphon.trace.bearers import tell_apart
+from antiphon.trace.merging import ASKED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def with_processes(views: "DataFrame", names: list[str]) -> "DataFrame":
+    """View events, those of the live runs `names` with processes instead of the names that they bear."""
+    if not names:
+        return views
+    told = views.where(F.col("run").isin(names)).groupBy("run").applyInPandas(_told_apart, views.schema)
+    return views.where(~F.col("run").isin(names)).unionByName(told)
+
+
+def runs_with_heirs(events: "DataFrame") -> list[str]:
+    """The live runs in which a name was borne by more than one session."""
+    heirs = events.where((F.col("event") == Event.CONNECT) & F.col("live") & F.col("process").contains("!"))
+    return [row.run for row in heirs.select("run").distinct().collect()]
+
+
+def _told_apart(views: Any) -> Any:
+    """The same for one run; `views` and what is returned are of Pandas."""
+    rows = views.sort_values(["process", "position"]).reset_index(drop=True)
+    records = [
+        Record(
+            row.position, row.time_us, Event.VIEW, row.daemon, row.process,
+            groups=tuple(row.groups), views=tuple(map(_view, row.views)),
+            members=tuple(row.members), transitional=tuple(row.transitional), changed=tuple(row.changed),
+            cause=row.cause,
+        )
+        for row in rows.itertuples()
+    ]  # fmt: skip
+    tell_apart(records)
+    for name in ("members", "transitional", "changed"):
+        rows[name] = [list(getattr(record, name)) for record in records]
+    return rows
+
+
+def _view(numbers: Any) -> Any:
+    return None if numbers is None else tuple(int(number) for number in numbers)
+
+
+def without_unread(sends: "DataFrame", processes: "DataFrame", deliveries: "DataFrame") -> "DataFrame":
+    """Messages of live sessions, but for those of which nobody can tell that a daemon ever read them."""
+    key = ["run", "message"]
+    broken = processes.where(F.col("live") & ~F.col("disconnect_cause").eqNullSafe(ASKED))
+    suspects = (
+        sends.where(F.col("live") & F.col("bundle").isNull() & F.col("service").isin(*RELIABLE_SERVICES))
+        .join(broken.select("run", "process"), ["run", "process"], "left_semi")
+        .select(*key)
+    )
+    unread = suspects.join(deliveries.where("live").select(*key), key, "left_anti")
+    return sends.join(unread, key, "left_anti")

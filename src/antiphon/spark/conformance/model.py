@@ -1,0 +1,467 @@
+"""The tables that several properties ask for, derived once from the events and kept as Parquet.
+
+Everything is keyed by `run`, so that one job checks thousands of small runs or one that is huge. `position`
+is compared only between events of one process, or of one life of a daemon. What a row of each table is:
+
+- `runs`: one run.
+- `processes`: one session, from its connect to its disconnect.
+- `views`: one view event of a process.
+- `terms`: one process in one view of a group, from the event that installed it to the one that ended it.
+- `wishes`: one join, leave or left of a process.
+- `sends`: one message that was sent, with the bundle that carried it.
+- `deliveries`: one message that a process delivered, reliable or better or not.
+- `term_deliveries`: one delivery for each group to which it was addressed and in a view of which its process
+  was.
+- `lives`: one incarnation of a daemon.
+- `daemon_terms`: one life of a daemon in one view of daemons.
+- `bundle_sends`, `bundle_deliveries`: one ssend or sdeliver, with the daemon term in which it happened.
+- `holds`: one hold.
+
+Big tables (`sends`, `deliveries`, bundles) meet small ones (terms, lives) by equality only. An event says in
+which view it happened, so its term is found by that name and confirmed by its position, without sorting all
+events; only the few whose words do not fit are looked up by order.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from antiphon.spark.conformance.live import runs_with_heirs, with_processes, without_unread
+from antiphon.spark.traces import read_runs, read_traces
+from antiphon.trace import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_LATER = (1 << 62) - 1
+"""Position of what has not happened by the end of the run."""
+_VIEW_COLUMNS = (
+    "run", "live", "process", "daemon", "position", "time_us", "event", "groups", "views", "members",
+    "transitional", "changed", "cause",
+)  # fmt: skip
+
+
+class Model:
+    """The events of a folder of tables (see `antiphon.spark.traces`), and what follows from them.
+
+    Tables are made when they are first asked for, and written below `work`, so that memory stays bounded and
+    plans short. All are DataFrames that read Parquet: they can be asked again and again.
+    """
+
+    def __init__(self, spark: "SparkSession", folder: str, work: str) -> None:
+        self.spark = spark
+        self._folder = folder
+        self._work = work
+
+    def landed(self, name: str, frame: "DataFrame") -> "DataFrame":
+        """`frame` as it is on disk, under a name that nobody else uses."""
+        path = f"{self._work}/{name}"
+        frame.write.mode("overwrite").parquet(path)
+        return self.spark.read.schema(frame.schema).parquet(path)
+
+    @cached_property
+    def events(self) -> "DataFrame":
+        """All events, as `read_traces` gives them."""
+        return read_traces(self.spark, self._folder)
+
+    def of(self, *events: Event) -> "DataFrame":
+        """All events of some kinds."""
+        return self.events.where(F.col("event").isin(*(event.value for event in events)))
+
+    @cached_property
+    def runs(self) -> "DataFrame":
+        """run, scenario, seed, live, daemons (names by number)."""
+        return self.landed("runs", read_runs(self.spark, self._folder))
+
+    # Processes --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def processes(self) -> "DataFrame":
+        """run, process, live, daemon, connect_position, knows_views, disconnect_position, disconnect_cause,
+        is_over (it disconnected, or nobody knows: the file of a live process that was killed just ends)."""
+        is_end = F.col("event") == Event.DISCONNECT
+        found = (
+            self.of(Event.CONNECT, Event.DISCONNECT)
+            .groupBy("run", "process", "live")
+            .agg(
+                F.any_value("daemon").alias("daemon"),
+                _when(Event.CONNECT, F.col("position")).alias("connect_position"),
+                F.bool_and("views_wanted").alias("knows_views"),
+                _when(Event.DISCONNECT, F.col("position")).alias("disconnect_position"),
+                F.min(F.when(is_end, F.struct("position", "cause")))["cause"].alias("disconnect_cause"),
+            )
+        )
+        both = found.withColumn("is_over", F.col("live") | F.col("disconnect_position").isNotNull())
+        return self.landed("processes", both)
+
+    @cached_property
+    def _has_live(self) -> bool:
+        return self.runs.where("live").limit(1).count() > 0
+
+    @cached_property
+    def _view_events(self) -> "DataFrame":
+        """View events, in which processes stand for the names that they bear."""
+        views = self.of(Event.VIEW).select(*_VIEW_COLUMNS)
+        if not self._has_live:
+            return views
+        return self.landed("view_events", with_processes(views, runs_with_heirs(self.events)))
+
+    @cached_property
+    def views(self) -> "DataFrame":
+        """run, live, process, daemon, position, time_us, group, view, members, transitional, changed,
+        cause."""
+        return self._view_events.select(
+            "run", "live", "process", "daemon", "position", "time_us", _first("groups").alias("group"),
+            _first("views").alias("view"), "members", "transitional", "changed", "cause",
+        )  # fmt: skip
+
+    @cached_property
+    def wishes(self) -> "DataFrame":
+        """run, process, group, position, event: join, leave or left (when a leave took effect)."""
+        return self.of(Event.JOIN, Event.LEAVE, Event.LEFT).select(
+            "run", "process", _first("groups").alias("group"), "position", "event"
+        )
+
+    @cached_property
+    def terms(self) -> "DataFrame":
+        """One process in one view of a group.
+
+        run, live, process, daemon, group, view, start_position, start_time_us, members, transitional,
+        changed, cause; previous (the view from which it came, or null), previous_members (as it was told
+        itself); signals (how many), signal_position and signal_view of the first; end_event (view, left,
+        disconnect, or null if the run ended first), end_position (never null: beyond everything if there is
+        no end), end_time_us, end_cause, end_transitional, next_view (also if it had left with it),
+        is_cut_short (it disconnected in this view, or its trace just ends), knows_views (it is told of
+        views).
+        """
+        return self.landed("terms", self._terms())
+
+    def _terms(self) -> "DataFrame":
+        key = ["run", "process", "group"]
+        marks = self._view_events.unionByName(self.of(Event.LEFT, Event.TRANSSIG).select(*_VIEW_COLUMNS))
+        marks = marks.select(
+            "run", "live", "process", "daemon", "position", "time_us", "event",
+            _first("groups").alias("group"), _first("views").alias("view"), "members", "transitional",
+            "changed", "cause",
+        )  # fmt: skip
+        in_order = Window.partitionBy(*key).orderBy("position")
+        is_step = F.col("event") != Event.TRANSSIG
+        marks = marks.where(~is_step | (F.col("event") == Event.LEFT) | F.col("view").isNotNull())
+        numbered = marks.withColumn("stretch", F.sum(is_step.cast("long")).over(in_order))
+        step = F.struct(
+            "position", "time_us", "event", "live", "daemon", "view", "members", "transitional", "changed",
+            "cause",
+        )  # fmt: skip
+        stretches = (
+            numbered.groupBy(*key, "stretch")
+            .agg(
+                F.max(F.when(is_step, step)).alias("step"),
+                F.count(F.when(~is_step, True)).alias("signals"),
+                F.min(F.when(~is_step, F.struct("position", "view"))).alias("signal"),
+            )
+            .where(F.col("stretch") > 0)
+        )
+        in_turn = Window.partitionBy(*key).orderBy("stretch")
+        steps = stretches.withColumns(
+            {"before": F.lag("step").over(in_turn), "after": F.lead("step").over(in_turn)}
+        ).where(F.col("step.event") == Event.VIEW)
+        was_view = F.col("before.event") == Event.VIEW
+        found = steps.select(
+            *key, "step.*", "signals", F.col("signal.position").alias("signal_position"),
+            F.col("signal.view").alias("signal_view"),
+            F.when(was_view, F.col("before.view")).alias("previous"),
+            F.when(was_view, F.col("before.members")).alias("previous_members"),
+            F.col("after.event").alias("end_event"), F.col("after.position").alias("end_position"),
+            F.col("after.time_us").alias("end_time_us"), F.col("after.cause").alias("end_cause"),
+            F.col("after.transitional").alias("end_transitional"), F.col("after.view").alias("next_view"),
+        ).join(
+            self.processes.select("run", "process", "knows_views", "disconnect_position", "is_over"),
+            ["run", "process"],
+            "left",
+        )  # fmt: skip
+        ends_here = F.col("end_event").isNull()
+        return found.select(
+            "run", "live", "process", "daemon", "group", "view",
+            F.col("position").alias("start_position"), F.col("time_us").alias("start_time_us"),
+            "members", "transitional", "changed", "cause", "previous", "previous_members",
+            "signals", "signal_position", "signal_view",
+            F.when(ends_here & F.col("disconnect_position").isNotNull(), Event.DISCONNECT.value)
+            .otherwise(F.col("end_event")).alias("end_event"),
+            F.coalesce("end_position", "disconnect_position", F.lit(_LATER)).alias("end_position"),
+            "end_time_us", "end_cause", "end_transitional", "next_view",
+            (ends_here & F.coalesce("is_over", F.lit(False))).alias("is_cut_short"),
+            F.coalesce("knows_views", F.lit(True)).alias("knows_views"),
+        )  # fmt: skip
+
+    # Messages ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def sends(self) -> "DataFrame":
+        """run, live, process, daemon, position, time_us, groups, views, message, service, checksum,
+        self_discard; bundle and bundle_lts of the bundle that carried it (null if none did), bundle_daemon
+        (name of the daemon that sent the bundle)."""
+        sent = self.of(Event.SEND).where(F.col("message").isNotNull())
+        sent = sent.select(
+            "run", "live", "process", "daemon", "position", "time_us", "groups", "views", "message",
+            "service", "checksum", "self_discard",
+        )  # fmt: skip
+        carried = sent.join(self.carriers, ["run", "message"], "left")
+        if self._has_live:
+            carried = without_unread(carried, self.processes, self.deliveries)
+        return self.landed("sends", carried)
+
+    @property
+    def carriers(self) -> "DataFrame":
+        """run, message, bundle, bundle_lts, bundle_daemon: each message of a client in a bundle, once."""
+        carried = self.of(Event.SSEND).where(F.col("message").isNotNull())
+        first = F.col("message")[3]
+        return (
+            carried.select(
+                "run",
+                "bundle",
+                F.col("lts").alias("bundle_lts"),
+                F.col("daemon").alias("bundle_daemon"),
+                "position",
+                F.slice("message", 1, 3).alias("session"),
+                F.explode(F.sequence(first, first + F.col("count") - 1)).alias("place"),
+            )
+            .select("*", F.concat("session", F.array("place")).alias("message"))
+            .groupBy("run", "message")
+            .agg(
+                F.max_by(F.struct("bundle", "bundle_lts", "bundle_daemon"), "position").alias("carrier"),
+            )
+            .select("run", "message", "carrier.*")
+        )
+
+    @cached_property
+    def deliveries(self) -> "DataFrame":
+        """run, live, process, daemon, position, time_us, groups, views, message, service, checksum, lts."""
+        return self.of(Event.DELIVER).select(
+            "run", "live", "process", "daemon", "position", "time_us", "groups", "views", "message",
+            "service", "checksum", "lts",
+        )  # fmt: skip
+
+    @cached_property
+    def term_deliveries(self) -> "DataFrame":
+        """run, live, process, group, view, start_position (of the term: with the three before it its key),
+        position, message, service, lts, is_after_signal. Deliveries outside of any view are not in it: see
+        `stray_deliveries`."""
+        placed = self._placed_deliveries.where(F.col("start_position").isNotNull())
+        return placed.select(
+            "run", "live", "process", "group", "view", "start_position", "position", "message", "service",
+            "lts",
+            F.coalesce(F.col("position") > F.col("signal_position"), F.lit(False)).alias("is_after_signal"),
+        )  # fmt: skip
+
+    @cached_property
+    def stray_deliveries(self) -> "DataFrame":
+        """run, process, group, view, position, message: deliveries that say they happened in a view in which
+        their process was not."""
+        stray = self._placed_deliveries.where(F.col("start_position").isNull() & F.col("view").isNotNull())
+        return stray.select("run", "process", "group", "view", "position", "message")
+
+    @cached_property
+    def _placed_deliveries(self) -> "DataFrame":
+        each = self.deliveries.select(
+            "run", "live", "process", "position", "message", "service", "lts",
+            F.explode(F.arrays_zip("groups", "views")).alias("one"),
+        )  # fmt: skip
+        each = each.withColumns({"group": F.col("one.groups"), "view": F.col("one.views")}).drop("one")
+        each = each.where(F.col("view").isNotNull())
+        terms = self.terms.select(
+            F.col("run").alias("r"), F.col("process").alias("p"), F.col("group").alias("g"),
+            F.col("view").alias("v"), "start_position", "end_position", "signal_position",
+        )  # fmt: skip
+        same = (
+            (F.col("run") == F.col("r"))
+            & (F.col("process") == F.col("p"))
+            & (F.col("group") == F.col("g"))
+            & (F.col("view") == F.col("v"))
+            & F.col("position").between(F.col("start_position"), F.col("end_position"))
+        )
+        joined = each.join(terms, same, "left").drop("r", "p", "g", "v", "end_position")
+        return self.landed("placed_deliveries", joined)
+
+    # Daemons ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def peace(self) -> "DataFrame":
+        """run, position, time_us, parts, bound_us: the last word on which daemons are together, if any."""
+        word = F.struct("position", "time_us", "parts", "bound_us")
+        return (
+            self.of(Event.RESTORED)
+            .groupBy("run")
+            .agg(F.max_by(word, "position").alias("word"))
+            .select("run", "word.*")
+        )
+
+    @cached_property
+    def daemon_marks(self) -> "DataFrame":
+        """The few events of daemons that begin and end lives and terms; `life` counts lives.
+
+        run, live, daemon, position, time_us, event (recover, crash, sview or stranssig), life, incarnation,
+        daemon_view, members, incarnations, links, transitional, groups."""
+        marks = self.of(Event.RECOVER, Event.CRASH, Event.SVIEW, Event.STRANSSIG).select(
+            "run", "live", "daemon", "position", "time_us", "event", "incarnation", "daemon_view", "members",
+            "incarnations", "links", "transitional", "groups",
+        )  # fmt: skip
+        in_order = Window.partitionBy("run", "daemon").orderBy("position")
+        begins = (F.col("event") == Event.RECOVER).cast("long")
+        return self.landed("daemon_marks", marks.withColumn("life", F.sum(begins).over(in_order)))
+
+    @cached_property
+    def lives(self) -> "DataFrame":
+        """run, live, daemon, life (from 1), incarnation, recover_position, recover_time_us, crash_position
+        (null if the trace tells of none), is_over (it crashed, or nobody knows: the file of a live daemon
+        that was killed just ends), is_last (of its daemon in the run)."""
+        found = (
+            self.daemon_marks.where(F.col("life") > 0)
+            .groupBy("run", "live", "daemon", "life")
+            .agg(
+                _when(Event.RECOVER, F.col("incarnation")).alias("incarnation"),
+                _when(Event.RECOVER, F.col("position")).alias("recover_position"),
+                _when(Event.RECOVER, F.col("time_us")).alias("recover_time_us"),
+                _when(Event.CRASH, F.col("position")).alias("crash_position"),
+            )
+        )
+        newest = Window.partitionBy("run", "daemon").orderBy(F.desc("life"))
+        found = found.withColumns(
+            {
+                "is_over": F.col("live") | F.col("crash_position").isNotNull(),
+                "is_last": F.row_number().over(newest) == 1,
+            }
+        )
+        return self.landed("lives", found)
+
+    @cached_property
+    def daemon_terms(self) -> "DataFrame":
+        """One life of a daemon in one view of daemons.
+
+        run, live, daemon, life, incarnation, is_last_life, view (number), start_position, start_time_us,
+        members, incarnations, links, transitional; previous (view, null for the first of a life),
+        previous_members; signals (array of structs: position, daemon_view, groups, transitional, members; in
+        order), general_signal_position (null if none), end_event (sview, crash or null), end_position (never
+        null), end_members, end_transitional, next_view (null at a crash and at the end), is_cut_short (it
+        crashed in this view, or its trace just ends).
+        """
+        return self.landed("daemon_terms", self._daemon_terms())
+
+    def _daemon_terms(self) -> "DataFrame":
+        key = ["run", "daemon", "life"]
+        in_order = Window.partitionBy(*key).orderBy("position")
+        marks = self.daemon_marks.where(F.col("life") > 0)
+        is_step = F.col("event").isin(Event.SVIEW.value, Event.CRASH.value)
+        numbered = marks.where(F.col("event") != Event.RECOVER).withColumn(
+            "stretch", F.sum(is_step.cast("long")).over(in_order)
+        )
+        signal = F.struct("position", "daemon_view", "groups", "transitional", "members")
+        is_general = ~is_step & (F.size("groups") == 0)
+        step = F.struct(
+            "position", "time_us", "event", "live", "daemon_view", "members", "incarnations", "links",
+            "transitional",
+        )  # fmt: skip
+        stretches = (
+            numbered.groupBy(*key, "stretch")
+            .agg(
+                F.max(F.when(is_step, step)).alias("step"),
+                F.sort_array(F.collect_list(F.when(~is_step, signal))).alias("signals"),
+                F.min(F.when(is_general, F.col("position"))).alias("general_signal_position"),
+            )
+            .where(F.col("stretch") > 0)
+        )
+        in_turn = Window.partitionBy(*key).orderBy("stretch")
+        steps = stretches.withColumns(
+            {"before": F.lag("step").over(in_turn), "after": F.lead("step").over(in_turn)}
+        ).where(F.col("step.event") == Event.SVIEW)
+        is_next = F.col("after.event") == Event.SVIEW
+        steps = steps.select(
+            *key, "step.*", "signals", "general_signal_position",
+            F.col("before.daemon_view").alias("previous"), F.col("before.members").alias("previous_members"),
+            F.col("after.event").alias("end_event"), F.col("after.position").alias("end_position"),
+            F.when(is_next, F.col("after.members")).alias("end_members"),
+            F.when(is_next, F.col("after.transitional")).alias("end_transitional"),
+            F.when(is_next, F.col("after.daemon_view")).alias("next_view"),
+        )  # fmt: skip
+        lives = self.lives.select(*key, "incarnation", F.col("is_last").alias("is_last_life"), "is_over")
+        found = steps.join(lives, key)
+        return found.select(
+            "run", "live", "daemon", "life", "incarnation", "is_last_life",
+            F.col("daemon_view").alias("view"), F.col("position").alias("start_position"),
+            F.col("time_us").alias("start_time_us"), "members", "incarnations", "links", "transitional",
+            "previous", "previous_members", "signals",
+            "general_signal_position", "end_event",
+            F.coalesce("end_position", F.lit(_LATER)).alias("end_position"), "end_members",
+            "end_transitional", "next_view",
+            ((F.col("end_event") == Event.CRASH) | (F.col("end_event").isNull() & F.col("is_over")))
+            .alias("is_cut_short"),
+        ).fillna(False, ["is_cut_short"])  # fmt: skip
+
+    @cached_property
+    def bundle_sends(self) -> "DataFrame":
+        """run, live, daemon, position, time_us, bundle, message, count, service, lts, groups,
+        destinations; of the term in which it was sent (null if its daemon was in no view): life, incarnation,
+        term_view, start_position, next_view, is_cut_short."""
+        return self.landed("bundle_sends", self._placed_bundles(Event.SSEND))
+
+    @cached_property
+    def bundle_deliveries(self) -> "DataFrame":
+        """run, live, daemon, position, time_us, bundle, message, count, service, lts, groups,
+        destinations; of the term in which it was delivered (null if its daemon was in no view): life,
+        incarnation, term_view, start_position, next_view, is_cut_short; is_after_signal (the general one, or
+        an early one for one of its groups)."""
+        return self.landed("bundle_deliveries", self._placed_bundles(Event.SDELIVER))
+
+    @cached_property
+    def holds(self) -> "DataFrame":
+        """run, live, daemon, position, bundle, message, count."""
+        return self.of(Event.HOLD).select("run", "live", "daemon", "position", "bundle", "message", "count")
+
+    def _placed_bundles(self, event: Event) -> "DataFrame":
+        """Bundles with their terms: by the view that they name, or else by the order of events."""
+        bundles = self.of(event).select(
+            "run", "live", "daemon", "position", "time_us", "bundle", "message", "count", "service",
+            "lts", "groups", "destinations",
+        )  # fmt: skip
+        early = F.flatten(F.transform("signals", lambda one: one["groups"]))
+        terms = self.daemon_terms.select(
+            F.col("run").alias("r"), F.col("daemon").alias("d"), "life", "incarnation",
+            F.col("view").alias("term_view"), "start_position", "end_position", "next_view",
+            "is_cut_short", "signals", "general_signal_position", F.size(early).alias("early_signals"),
+        )  # fmt: skip
+        here = (
+            (F.col("run") == F.col("r"))
+            & (F.col("daemon") == F.col("d"))
+            & (F.col("position") > F.col("start_position"))
+            & (F.col("position") < F.col("end_position"))
+        )
+        named = bundles.join(terms, here & (F.col("bundle")[0] == F.col("term_view")), "left")
+        is_lost = F.col("term_view").isNull()
+        rest = named.where(is_lost).select(*bundles.columns).join(terms, here, "left")
+        placed = named.where(~is_lost).unionByName(rest)
+        too_late = F.exists(
+            "signals",
+            lambda one: (one["position"] < F.col("position")) & F.arrays_overlap(one["groups"], "groups"),
+        )
+        after = F.coalesce(F.col("general_signal_position") < F.col("position"), F.lit(False)) | F.coalesce(
+            (F.col("early_signals") > 0) & too_late, F.lit(False)
+        )
+        return placed.withColumn("is_after_signal", after).drop(
+            "r", "d", "end_position", "signals", "general_signal_position", "early_signals"
+        )
+
+
+def private_name(process: "Column") -> "Column":
+    """The name by which a process can be addressed: `#alice#d1` for `#alice!2#d1`."""
+    return F.regexp_replace(process, "![0-9]+#", "#")
+
+
+def _first(name: str) -> "Column":
+    """The first of a list, or null."""
+    return F.get(F.col(name), F.lit(0))
+
+
+def _when(event: Event, column: "Column") -> "Column":
+    """Of several events, the value in the first of one kind."""
+    return F.min(F.when(F.col("event") == event, column))

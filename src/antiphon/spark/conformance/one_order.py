@@ -1,0 +1,104 @@
+"""2.13, part 2, across all groups: one order for everything.
+
+The simulator's oracle lays side by side what each process saw and looks for a circle. Here the order is read
+from the timestamps: every bundle has one that no other has, and so has the agreed event that makes a view. If
+a message has the same one at all receivers, and none of them delivers anything reliable after an ordered
+message or a view that is later, then the order of timestamps is one order that everybody follows. This asks
+for more than that such an order exists: that it is the order of timestamps, which is how our daemons decide.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.traffic import is_ordered, is_reliable, traffic
+from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
+from antiphon.trace import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def _look(model: Model) -> "DataFrame":
+    return _out_of_order(model).unionByName(_stamped_twice(model))
+
+
+def _out_of_order(model: Model) -> "DataFrame":
+    delivered = model.deliveries.where(is_reliable()).select(
+        "run", "process", "position", "message", "lts", is_ordered().alias("is_ordered"),
+        F.slice("message", 1, 3).alias("session"),
+    )  # fmt: skip
+    views = model.views.where(F.col("view").isNotNull()).select(
+        "run", "process", "position", F.col("view")[2].alias("lts"), F.lit(True).alias("is_ordered")
+    )
+    before = (
+        Window.partitionBy("run", "process").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    newest = F.max(F.when(F.col("is_ordered"), F.struct("lts", "session", "message", "position")))
+    seen = delivered.unionByName(views, allowMissingColumns=True).withColumn("newest", newest.over(before))
+    later, this = F.col("newest.lts"), F.col("lts")
+    shared = (later == this) & (F.col("newest.session") != F.col("session"))
+    found = seen.where((later > this) | F.coalesce(shared, F.lit(False)))
+    return findings(
+        found,
+        text("what has lts %s was delivered after an ordered message or a view with lts %s", this, later),
+        processes=["process"],
+        messages=[F.col("message"), F.col("newest.message")],
+        positions=[F.col("newest.position"), F.col("position")],
+    )
+
+
+def _stamped_twice(model: Model) -> "DataFrame":
+    """Messages that have different places in the order at different receivers."""
+    found = traffic(model).messages.where(
+        is_reliable() & ((F.col("stamps")[0] != F.col("stamps")[1]) | (F.col("stamps")[1] != F.col("lts")))
+    )
+    return findings(
+        found,
+        text(
+            "delivered with lts %s and with lts %s", F.col("stamps")[0], F.greatest("lts", F.col("stamps")[1])
+        ),
+        messages=["message"],
+        positions=["first_position"],
+    )
+
+
+def _look_at_daemons(model: Model) -> "DataFrame":
+    before = (
+        Window.partitionBy("run", "daemon", "life")
+        .orderBy("position")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    newest = F.max(F.when(is_ordered(), F.struct("lts", "bundle", "position"))).over(before)
+    delivered = model.bundle_deliveries.where("life is not null").select(
+        "run", "daemon", "life", "position", "bundle", "lts", "service"
+    )
+    found = delivered.withColumn("newest", newest).where(F.col("newest.lts") > F.col("lts"))
+    return findings(
+        found,
+        text(
+            "delivered %s with lts %s after the ordered %s with lts %s",
+            bundle_name(), "lts", bundle_name("newest.bundle"), "newest.lts",
+        ),
+        view=F.col("bundle")[0],
+        processes=["daemon"],
+        positions=[F.col("newest.position"), F.col("position")],
+    )  # fmt: skip
+
+
+PROPERTY = Property(
+    "2.13",
+    "one order",
+    "all ordered messages and views, of all groups, have one order that everyone follows",
+    (Event.DELIVER, Event.VIEW),
+    _look,
+)
+DAEMON_PROPERTY = Property(
+    "2.13",
+    "one order (daemons)",
+    "after an ordered bundle a daemon delivers nothing that comes before it in the order of timestamps",
+    (Event.SDELIVER,),
+    _look_at_daemons,
+)

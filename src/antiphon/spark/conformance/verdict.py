@@ -1,0 +1,206 @@
+"""A property as a Spark job, and what is said when a run breaks it.
+
+A property is a function from the model to a DataFrame of findings, see `findings`. How many there are, and
+the first few of each run, is all that leaves Spark.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from antiphon.spark.conformance.model import Model
+from antiphon.trace import Event, Identity
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    Several = Iterable[Column | str] | Column
+
+VIOLATIONS_MAX = 5
+"""Told per property and run: one is enough to fail, a few help to understand."""
+RUNS_MAX = 200
+"""Runs whose violations are told in words, per property; all are counted."""
+SILENT_ON_LIVE = frozenset(
+    (
+        ("2.10", "reliable messages"),
+        ("2.15", "self delivery"),
+        ("2.17", "termination"),
+        ("2.17", "termination (daemons)"),
+    )
+)
+"""Properties, by number and title, that find nothing to judge in a live run: they speak of those who stay to
+the end of the run, and there nobody is known to. Events of live runs do not count as checked by them."""
+
+Counts = dict[tuple[str, bool], int]
+"""How many events there are, by their kind and by whether their run was live."""
+
+
+class Violation(Struct, frozen=True):
+    """One broken promise, with all that is needed to look at it again."""
+
+    number: str
+    title: str
+    promise: str
+    run: str
+    what: str
+    group: str
+    view: str
+    """Of the group, or of daemons; empty if the finding is not about one view."""
+    processes: tuple[str, ...]
+    """Sessions, or daemons where the property speaks of daemons."""
+    messages: tuple[Identity, ...]
+    positions: tuple[int, ...]
+    """In the run if it was simulated, in the file of each process if it was real."""
+
+    @property
+    def name(self) -> str:
+        """As in the verdict of the simulator's oracle."""
+        return f"{self.number} {self.title}"
+
+    def __str__(self) -> str:
+        facts = {
+            "promised": self.promise,
+            "group": self.group,
+            "view": self.view,
+            "processes": ", ".join(self.processes),
+            "messages": ", ".join(".".join(map(str, message)) for message in self.messages),
+            "positions": ", ".join(map(str, self.positions)),
+        }
+        lines = [f"property {self.name} broken in {self.run}: {self.what}"]
+        return "\n".join(lines + [f"  {word}: {fact}" for word, fact in facts.items() if fact])
+
+
+class Outcome(Struct, frozen=True):
+    """What one property says of all runs."""
+
+    number: str
+    title: str
+    checked: int
+    """How many events it was held against; those of live runs only if it judges these."""
+    violations: int
+    """All of them."""
+    runs: int
+    """In how many runs."""
+    told: tuple[Violation, ...]
+    """The first few of each run."""
+
+
+class Property(Struct, frozen=True):
+    """One promise of the system, and the job that holds traces against it."""
+
+    number: str
+    """Its number in chapter 2 of the thesis, or a word for a promise of our own."""
+    title: str
+    """As in the simulator's oracle."""
+    promise: str
+    subject: tuple[Event, ...]
+    """The events that it is about, of which `checked` counts how many there were."""
+    look: Callable[[Model], "DataFrame"]
+    """Findings, in the form that `findings` gives them."""
+
+    def check(self, model: Model, counts: Counts) -> Outcome:
+        """Run the job; `counts` says how many events there are."""
+        in_run = Window.partitionBy("run")
+        ranked = self.look(model).withColumns(
+            {
+                "total": F.count("*").over(in_run),
+                "place": F.row_number().over(in_run.orderBy("positions", "what")),
+            }
+        )
+        few = ranked.where(F.col("place") <= VIOLATIONS_MAX).collect()
+        totals = {row.run: row.total for row in few}
+        named = set(sorted(totals)[:RUNS_MAX])
+        told = [
+            Violation(
+                self.number, self.title, self.promise, row.run, row.what, row.group, row.view,
+                tuple(row.processes), tuple(tuple(one) for one in row.messages), tuple(row.positions),
+            )
+            for row in sorted(few, key=lambda row: (row.run, row.place))
+            if row.run in named
+        ]  # fmt: skip
+        kinds = (False,) if (self.number, self.title) in SILENT_ON_LIVE else (False, True)
+        checked = sum(counts.get((event.value, live), 0) for event in self.subject for live in kinds)
+        return Outcome(self.number, self.title, checked, sum(totals.values()), len(totals), tuple(told))
+
+
+def finding(
+    what: "Column",
+    *,
+    group: "Column | str | None" = None,
+    view: "Column | str | None" = None,
+    processes: "Several" = (),
+    messages: "Several" = (),
+    positions: "Several" = (),
+) -> "Column":
+    """What was found, as one column: a struct of what, group, view, processes, messages, positions.
+
+    `view` is a daemon view's number or a group view's four. Each list is given as its columns (of a message:
+    its identity), or as one column that is a list; nulls among them are left out.
+    """
+    return F.struct(
+        what.alias("what"),
+        F.coalesce(_column(group), F.lit("")).alias("group"),
+        F.coalesce(words(view) if view is not None else F.lit(None), F.lit("")).alias("view"),
+        _list(processes, "array<string>").alias("processes"),
+        _list(messages, "array<array<bigint>>").alias("messages"),
+        _list(positions, "array<bigint>").alias("positions"),
+    )
+
+
+def findings(
+    frame: "DataFrame",
+    what: "Column",
+    *,
+    group: "Column | str | None" = None,
+    view: "Column | str | None" = None,
+    processes: "Several" = (),
+    messages: "Several" = (),
+    positions: "Several" = (),
+) -> "DataFrame":
+    """Each row of `frame`, which has a column `run`, as a finding (see there).
+
+    Columns: run, what, group, view, processes, messages, positions.
+    """
+    told = finding(what, group=group, view=view, processes=processes, messages=messages, positions=positions)
+    return frame.select("run", told.alias("told")).select("run", "told.*")
+
+
+def either(frame: "DataFrame", *cases: "tuple[Column, Column]") -> "DataFrame":
+    """For each row, the finding of each case whose condition holds: several kinds in one pass."""
+    found = F.array_compact(F.array(*(F.when(condition, told) for condition, told in cases)))
+    return frame.select("run", F.explode(found).alias("told")).select("run", "told.*")
+
+
+def words(one: "Column | str") -> "Column":
+    """A value in words: of a view, a message or a bundle its numbers with dots between; null stays null."""
+    return F.translate(F.regexp_replace(_column(one).cast("string"), ", ", "."), "[]", "")
+
+
+def text(pattern: str, *columns: "Column | str") -> "Column":
+    """`pattern` with %s for each column, which is put in `words`; what is null is called none."""
+    return F.format_string(pattern, *(F.coalesce(words(one), F.lit("none")) for one in columns))
+
+
+def bundle_name(bundle: "Column | str" = "bundle") -> "Column":
+    """A bundle in words, as the simulator's oracle names it."""
+    numbers = _column(bundle)
+    return F.coalesce(
+        text("bundle %s of daemon %s in daemon view %s", numbers[2], numbers[1], numbers[0]),
+        F.lit("a bundle without a name"),
+    )
+
+
+def _column(one: "Column | str | None") -> "Column":
+    return F.lit(None).cast("string") if one is None else F.col(one) if isinstance(one, str) else one
+
+
+def _list(several: "Several", kind: str) -> "Column":
+    from pyspark.sql import Column
+
+    if isinstance(several, Column):
+        return F.array_compact(several.cast(kind))
+    found = [_column(one) for one in several]
+    return F.array_compact(F.array(*found)).cast(kind) if found else F.array().cast(kind)

@@ -1,0 +1,1 @@
+"""What traces tell about a cluster: latency, throughput, views and links, on one page."""

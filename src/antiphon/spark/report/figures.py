@@ -1,0 +1,213 @@
+"""The numbers of a report: plain values, ready for JSON and for the page."""
+
+from msgspec import Struct
+
+QUANTILES = (0.5, 0.9, 0.99)
+MARKS = ("p50", "p90", "p99", "max")
+STAGES = ("waiting", "transport", "ordering", "client")
+"""The way of a message: to its place in the order at its daemon, to the receiving daemon, to its turn there,
+to the application."""
+
+
+class Spread(Struct, frozen=True):
+    """How long the deliveries of one thing took, in microseconds."""
+
+    name: str
+    deliveries: int
+    p50_us: float
+    p90_us: float
+    p99_us: float
+    max_us: float
+
+    @property
+    def marks(self) -> tuple[float, ...]:
+        return (self.p50_us, self.p90_us, self.p99_us, self.max_us)
+
+
+class Pair(Struct, frozen=True):
+    """How long deliveries took from one place to another."""
+
+    origin: str
+    target: str
+    deliveries: int
+    p50_us: float
+    p90_us: float
+    p99_us: float
+    max_us: float
+
+
+class Stage(Struct, frozen=True):
+    """How long one part of the way took."""
+
+    mean_us: float
+    p50_us: float
+    p99_us: float
+
+
+class Way(Struct, frozen=True):
+    """The parts of the way of the messages of one service; those for which all parts are known."""
+
+    service: str
+    deliveries: int
+    waiting: Stage
+    transport: Stage
+    ordering: Stage
+    client: Stage
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return (self.waiting, self.transport, self.ordering, self.client)
+
+
+class Talker(Struct, frozen=True):
+    """Who sent how much, or to which group how much was sent."""
+
+    name: str
+    sent: int
+    delivered: int
+
+
+class Rate(Struct, frozen=True):
+    """Messages in one step of time."""
+
+    start_us: int
+    """Since the run began."""
+    sent: int
+    delivered: int
+
+
+class StateSpan(Struct, frozen=True):
+    """How long the membership of a daemon was in one state."""
+
+    daemon: str
+    state: str
+    """Or `down`."""
+    reason: str
+    start_us: int
+    end_us: int
+    is_working: bool
+    """Whether clients could send meanwhile."""
+
+
+class Pause(Struct, frozen=True):
+    """A time in which a daemon took no message of a client."""
+
+    run: str
+    daemon: str
+    start_us: int
+    took_us: int
+    reason: str
+    """Why it left its view."""
+    ended: str
+    """The state that ended it, `crash`, or nothing if it lasted to the end of the trace."""
+
+
+class Installation(Struct, frozen=True):
+    """One daemon view."""
+
+    run: str
+    view: int
+    first_us: int
+    last_us: int
+    members: tuple[str, ...]
+    installed_at: int
+    """Daemons that installed it."""
+    reasons: tuple[str, ...]
+    """Why its members had left their views."""
+
+
+class Link(Struct, frozen=True):
+    """One direction between two daemons, over all of the run."""
+
+    run: str
+    origin: str
+    target: str
+    packets: int
+    """Reliable ones, each counted once however often it was sent."""
+    resent: int
+    received: int
+    """By the other end, as it told; -1 if it did not."""
+    duplicates: int
+    failures: int
+    round_trip_us: float
+
+    @property
+    def sent(self) -> int:
+        """All packets that left, those that were sent again included."""
+        return self.packets + self.resent
+
+    @property
+    def resent_share(self) -> float:
+        """Packets that were sent again, as a part of all that left."""
+        return self.resent / self.sent if self.sent else 0.0
+
+    @property
+    def lost(self) -> int | None:
+        """Packets that did not come; None if the other end told nothing."""
+        return max(0, self.sent - self.received) if self.received >= 0 else None
+
+    @property
+    def lost_share(self) -> float:
+        return (self.lost or 0) / self.sent if self.sent else 0.0
+
+
+class Run(Struct, frozen=True):
+    """One run of the folder."""
+
+    name: str
+    live: bool
+    daemons: int
+    processes: int
+    events: int
+    start_us: int
+    end_us: int
+    sent: int
+    delivered: int
+    views: int
+    signals: int
+    installations: int
+    crashes: int
+    early: int = 0
+    """Deliveries that, by the clocks, happened before the message was sent."""
+    earliest_us: float = 0.0
+    """By how much, at most."""
+
+    @property
+    def span_us(self) -> int:
+        return self.end_us - self.start_us
+
+
+class Story(Struct, frozen=True):
+    """What is drawn of one run."""
+
+    run: str
+    step_us: int
+    rates: tuple[Rate, ...]
+    spans: tuple[StateSpan, ...]
+    moments_us: tuple[int, ...]
+    """When a daemon view was installed for the first time."""
+
+
+class Report(Struct, frozen=True):
+    """Everything that the page shows."""
+
+    folder: str
+    runs: tuple[Run, ...]
+    groups_count: int
+    events: dict[str, int]
+    services: tuple[Spread, ...]
+    groups: tuple[Spread, ...]
+    pairs: tuple[Pair, ...]
+    pairs_of: str
+    """`sites` or `daemons`."""
+    ways: tuple[Way, ...]
+    talkers: tuple[Talker, ...]
+    busiest_groups: tuple[Talker, ...]
+    pauses: tuple[Pause, ...]
+    pauses_count: int
+    pauses_by_reason: tuple[Spread, ...]
+    installations: tuple[Installation, ...]
+    installations_count: int
+    links: tuple[Link, ...]
+    links_count: int
+    stories: tuple[Story, ...]

@@ -1,0 +1,131 @@
+"""The job: from a folder of traces to the numbers of a report."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from antiphon.errors import UsageError
+from antiphon.spark.report import latency, links, traffic, views
+from antiphon.spark.report.figures import Report, Run, Story
+from antiphon.spark.report.journeys import journeys
+from antiphon.spark.traces import read_runs, read_traces
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_MAX = 20
+"""Rows of a table on the page: what a person reads."""
+PAIRS_MAX = 900
+STORIES_MAX = 3
+SPANS_MAX = 4_000
+"""Of one run: a page stays small enough for a phone."""
+STEPS = 8
+"""How often `told` is called."""
+_COLUMNS = (
+    "run", "live", "position", "time_us", "event", "daemon", "process", "groups", "message", "count",
+    "service", "members", "transitional", "daemon_view", "state", "reason", "peer", "link",
+)  # fmt: skip
+
+
+def report_of(
+    spark: "SparkSession",
+    folder: str | Path,
+    runs: Sequence[str] = (),
+    told: Callable[[str], None] = lambda what: None,
+) -> Report:
+    """What the traces in `folder` tell, of all runs or of some; `told` hears what is being worked on."""
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    told("reading the traces")
+    events = read_traces(spark, folder).select(*_COLUMNS)
+    if runs:
+        events = events.where(F.col("run").isin(*runs))
+    # Text is parsed once; the disk holds what memory does not.
+    events = events.persist(StorageLevel.MEMORY_AND_DISK)
+    all_runs, counts = traffic.runs_of(events)
+    unknown = set(runs) - {run.name for run in all_runs}
+    if unknown:
+        raise UsageError(f"no run {', '.join(sorted(unknown))} in {folder}")
+    if not all_runs:
+        raise UsageError(f"no events in the traces of {folder}")
+    told("following messages")
+    ways = journeys(events).persist(StorageLevel.MEMORY_AND_DISK)
+    places, pairs_of = _places(spark, folder, events)
+    spreads = latency.spreads_of(ways, places)
+    all_runs = tuple(_with_early(run, spreads.early) for run in all_runs)
+    starts_us = {run.name: run.start_us for run in all_runs}
+    told("parts of the way")
+    parts = latency.parts_of_the_way(ways)
+    told("traffic")
+    groups = traffic.groups_of(events)
+    talkers = traffic.talkers_of(ways, events, ROWS_MAX)
+    told("views")
+    spans = views.spans_of(events).persist(StorageLevel.MEMORY_AND_DISK)
+    installations = views.installations_of(events, spans).persist(StorageLevel.MEMORY_AND_DISK)
+    changes, changes_count = views.largest_changes(installations, starts_us, ROWS_MAX)
+    told("pauses")
+    pauses = views.pauses_of(spans)
+    by_reason = views.pauses_by_reason(pauses)
+    longest = views.longest_pauses(pauses, starts_us, ROWS_MAX)
+    told("links")
+    worst, links_count = links.worst_links(links.links_of(events), ROWS_MAX)
+    told("what is drawn")
+    stories = tuple(_stories(events, spans, installations, all_runs))
+    for table in (events, ways, spans, installations):
+        table.unpersist()
+    return Report(
+        folder=str(folder),
+        runs=all_runs,
+        groups_count=len([group for group in groups if group.name != latency.PRIVATE]),
+        events=counts,
+        services=spreads.services,
+        groups=spreads.groups[:ROWS_MAX],
+        pairs=spreads.pairs[:PAIRS_MAX],
+        pairs_of=pairs_of,
+        ways=parts,
+        talkers=talkers,
+        busiest_groups=groups[:ROWS_MAX],
+        pauses=longest,
+        pauses_count=sum(spread.deliveries for spread in by_reason),
+        pauses_by_reason=by_reason,
+        installations=changes,
+        installations_count=changes_count,
+        links=worst,
+        links_count=links_count,
+        stories=stories,
+    )
+
+
+def _with_early(run: Run, early: dict[str, tuple[int, float]]) -> Run:
+    times, most_us = early.get(run.name, (0, 0.0))
+    return structs.replace(run, early=times, earliest_us=most_us)
+
+
+def _places(spark: "SparkSession", folder: str | Path, events: "DataFrame") -> "tuple[DataFrame, str]":
+    """Where each daemon of each run is: its site if all headers tell, else the daemon itself."""
+    from pyspark.sql import functions as F
+
+    runs = read_runs(spark, folder)
+    if "sites" in runs.columns and not runs.where(F.size("sites") < F.size("daemons")).count():
+        both = runs.select("run", F.explode(F.arrays_zip("daemons", "sites")).alias("both"))
+        return both.select(
+            "run", F.col("both.daemons").alias("daemon"), F.col("both.sites").alias("place")
+        ), "sites"
+    daemons = events.select("run", "daemon").where("daemon != ''").distinct()
+    return daemons.withColumn("place", F.col("daemon")), "daemons"
+
+
+def _stories(
+    events: "DataFrame", spans: "DataFrame", installations: "DataFrame", runs: Sequence[Run]
+) -> Iterable[Story]:
+    """The runs with most deliveries, each with what is drawn of it."""
+    busiest = sorted(runs, key=lambda run: (-run.delivered, run.name))[:STORIES_MAX]
+    chosen = sorted(busiest, key=lambda run: run.name)
+    rates = traffic.rates_of(events, chosen)
+    drawn = views.spans_in(spans, chosen, SPANS_MAX)
+    moments = views.moments_in(installations, chosen)
+    for run in chosen:
+        yield Story(run.name, traffic.step_of(run), rates[run.name], drawn[run.name], moments[run.name])

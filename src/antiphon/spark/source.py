@@ -1,0 +1,107 @@
+"""Journals as a source of rows, for streams and for batches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from antiphon.errors import UsageError
+from antiphon.spark.options import Reading
+from antiphon.spark.places import Position, position_from, replicas
+
+PART_ROWS = 10_000
+"""A part of a micro-batch with fewer rows than this is not worth a task of its own."""
+
+
+@dataclass
+class Part(InputPartition):
+    """What one task reads: the rows between two places."""
+
+    start: Position
+    end: Position
+
+
+class Reader(DataSourceReader):
+    """`spark.read.format("antiphon")`: the rows from `start` to `end`, as they are when the job begins."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def partitions(self) -> list[InputPartition]:
+        """Where each task reads."""
+        journals = replicas(self._reading)
+        start = journals.named(self._reading.start)
+        end = journals.named(self._reading.end)
+        if start.journal == end.journal and start.offset > end.offset:
+            raise UsageError(f"antiphon: start {start.offset} is after end {end.offset}")
+        return list(_parts(self._reading, start, end))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """In an executor: the rows of one part."""
+        return _read(self._reading, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream.format("antiphon")`: micro-batches that begin where the last one ended."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._target: Position | None = None
+        """Where a run that reads what is there, and then ends, will end."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins."""
+        if self._reading.end != "latest":
+            raise UsageError("antiphon: the option end is for spark.read; a stream goes on")
+        return replicas(self._reading).named(self._reading.start).as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """How much a micro-batch may have."""
+        max_rows = self._reading.max_rows
+        return ReadAllAvailable() if max_rows is None else ReadMaxRows(max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From here on nothing newer counts."""
+        self._target = replicas(self._reading).named("latest")
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the micro-batch that begins at `start` ends; exactly `start` if there is nothing new."""
+        begin = position_from(start)
+        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = replicas(self._reading).advance(begin, max_rows, self._target)
+        return start if end == begin else end.as_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Where each task of a micro-batch reads; also of one that was begun before a restart."""
+        return list(_parts(self._reading, position_from(start), position_from(end)))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """In an executor: the rows of one part."""
+        return _read(self._reading, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: what a journal keeps is for its retention to say."""
+
+    def stop(self) -> None:
+        """Nothing to do: connections end with their process."""
+
+
+def _read(reading: Reading, partition: InputPartition) -> Iterator[Any]:
+    if not isinstance(partition, Part):  # what Spark makes of no parts at all
+        return iter(())
+    return replicas(reading).read(partition.start, partition.end)
+
+
+def _parts(reading: Reading, start: Position, end: Position) -> Iterator[Part]:
+    """The range cut into parts of about the same size, each between places that any journal knows."""
+    places = replicas(reading).cut(start, end, reading.partitions, PART_ROWS)
+    for begin, stop in pairwise(places):
+        yield Part(begin, stop)

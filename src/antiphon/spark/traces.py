@@ -1,0 +1,250 @@
+"""Traces as tables: files of traces, or Parquet that was made of them, as a DataFrame of events.
+
+One JSON file per run, or many files per live run, become one table with a row per event. Every column has a
+stated type: nothing is guessed from the data. In a live run (`live`) `position` is the place in one file, so
+it orders the events of one process, or of one life of a daemon, and nothing else. Code that reads these
+tables uses it for nothing else, whatever kind of run it reads.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from antiphon.errors import UsageError
+from antiphon.trace import FORMAT, VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+
+EVENTS = "events"
+"""Folder of the ingested table, in the folder of tables; partitioned by the column `event`."""
+RUNS = "runs"
+_TORN = "torn"
+"""Not an event: the value of the column `event` for lines that are not JSON."""
+_TORN_MAX = 10_000
+"""Lines that are looked at: one a file is harmless, and no cluster has as many processes."""
+_STRANGE = f"not a trace of format version {VERSION}"
+_NAMED_MAX = 3
+"""Files that an error names."""
+_OPEN_COST_BYTES = 256 * 1024
+"""Many runs are small files: Spark is to read many of them in one task."""
+
+
+def event_schema() -> Any:
+    """The columns of one line of a trace file: those of `antiphon.trace.Record`, and
+    what tells other lines apart."""
+    from pyspark.sql.types import (
+        ArrayType,
+        BooleanType,
+        DoubleType,
+        LongType,
+        MapType,
+        StringType,
+        StructField,
+        StructType,
+    )
+
+    text, number, flag = StringType(), LongType(), BooleanType()
+    texts, numbers = ArrayType(text), ArrayType(number)
+    columns = {
+        "run": text, "position": number, "time_us": number, "event": text, "daemon": text, "process": text,
+        "groups": texts, "views": ArrayType(numbers), "message": numbers, "count": number, "service": text,
+        "checksum": number, "self_discard": flag, "views_wanted": flag, "members": texts,
+        "transitional": texts, "changed": texts, "cause": text, "buffers": MapType(text, numbers),
+        "incarnation": number, "daemon_view": number, "incarnations": numbers, "links": ArrayType(texts),
+        "bundle": numbers, "lts": number, "destinations": texts, "state": text, "reason": text,
+        "parts": ArrayType(texts), "bound_us": number, "peer": text, "link": MapType(text, DoubleType()),
+        "format": text, _TORN: text,
+    }  # fmt: skip
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def read_traces(spark: "SparkSession", folder: str | Path) -> "DataFrame":
+    """The events of all runs in a folder of traces, or of tables that `ingest_traces` made there.
+
+    Columns: those of `antiphon.trace.Record` with its defaults, and `run`, `scenario`, `seed`, `live`.
+    UsageError if there are no traces, or files that are not traces.
+    """
+    from pyspark.sql import functions as F
+
+    lines = _table(spark, f"{folder}/{EVENTS}")
+    if lines is None:
+        lines = _lines(spark, str(folder), _headers(spark, str(folder)))
+        _refuse_broken(lines)
+    return lines.where(F.col("event") != _TORN).drop("file", _TORN).withColumns(_defaults())
+
+
+def read_runs(spark: "SparkSession", folder: str | Path) -> "DataFrame":
+    """The runs in such a folder: `run`, `scenario`, `seed`, `live`, `daemons` (names, by number), `sites` (of
+    the daemons, if known)."""
+    runs = _table(spark, f"{folder}/{RUNS}")
+    return _headers(spark, str(folder)) if runs is None else runs
+
+
+def ingest_traces(spark: "SparkSession", folder: str | Path, out: str | Path) -> None:
+    """Write the traces in `folder` as Parquet: `out`/events, partitioned by event, and `out`/runs.
+
+    The JSON is parsed once. Afterwards `read_traces` and `read_runs` of `out` read only the columns and the
+    events that a job asks for.
+    """
+    _headers(spark, str(folder)).write.mode("overwrite").parquet(f"{out}/{RUNS}")
+    lines = _lines(spark, str(folder), spark.read.parquet(f"{out}/{RUNS}"))
+    lines.write.mode("overwrite").partitionBy("event").parquet(f"{out}/{EVENTS}")
+    _refuse_broken(spark.read.parquet(f"{out}/{EVENTS}"))
+
+
+def is_ingested(spark: "SparkSession", folder: str | Path) -> bool:
+    """Whether a folder has the tables that `ingest_traces` makes."""
+    return _table(spark, f"{folder}/{EVENTS}") is not None
+
+
+def _table(spark: "SparkSession", path: str) -> "DataFrame | None":
+    """A table that was ingested; None if it was not."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return spark.read.parquet(path)
+    except AnalysisException as error:
+        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            return None
+        raise
+
+
+def _files(spark: "SparkSession") -> "DataFrameReader":
+    spark.conf.set("spark.sql.files.openCostInBytes", str(_OPEN_COST_BYTES))
+    return spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.jsonl")
+
+
+def _lines(spark: "SparkSession", folder: str, runs: "DataFrame") -> "DataFrame":
+    """Every event of every trace file, and every line that is not JSON.
+
+    What a record leaves out stays null, also in the table that is ingested: that costs next to nothing there.
+    """
+    from pyspark.sql import functions as F
+
+    reader = _files(spark).schema(event_schema()).option("columnNameOfCorruptRecord", _TORN)
+    lines = reader.json(folder).where(F.col("format").isNull()).drop("format")
+    kind = F.when(F.col(_TORN).isNotNull(), _TORN).otherwise(F.coalesce("event", F.lit(_TORN)))
+    lines = lines.withColumns({"event": kind, "file": F.when(kind == _TORN, F.col("_metadata.file_path"))})
+    known = runs.select("run", "scenario", "seed", "live")
+    return lines.join(F.broadcast(known), "run", "left")
+
+
+def _defaults() -> "dict[str, Column]":
+    """What a record means by the fields that it leaves out."""
+    from pyspark.sql import functions as F
+
+    schema = event_schema()
+
+    def otherwise(names: str, value: object) -> "dict[str, Column]":
+        return {
+            name: F.coalesce(F.col(name), F.lit(value).cast(schema[name].dataType)) for name in names.split()
+        }
+
+    empty = F.array()
+    lists = "groups views members transitional changed incarnations links destinations parts"
+    return {
+        **otherwise("process daemon service cause state reason peer", ""),
+        **otherwise("checksum incarnation daemon_view lts bound_us", 0),
+        **otherwise("count", 1),
+        **otherwise("self_discard", False),
+        **otherwise("views_wanted", True),
+        **{name: F.coalesce(F.col(name), empty.cast(schema[name].dataType)) for name in lists.split()},
+    }
+
+
+# Which runs there are -------------------------------------------------------------------------------------
+
+
+def _headers(spark: "SparkSession", folder: str) -> "DataFrame":
+    """One row per run, from the first lines of all files."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    try:
+        lines = _files(spark).text(folder).withColumn("file", F.col("_metadata.file_path"))
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            raise UsageError(f"there is no folder {folder}") from None
+        raise
+    files = set(lines.inputFiles())
+    if not files:
+        raise UsageError(f"no traces in {folder}: expected files that end in .jsonl, or a folder {EVENTS}")
+    told = lines.where(F.col("value").startswith('{"format":'))
+    headers = told.select("file", F.from_json("value", _header_schema()).alias("header"))
+    headers = headers.select("file", "header.*").fillna(False, ["live"])
+    found = headers.collect()
+    good = {row.file for row in found if row.format == FORMAT and row.version == VERSION}
+    _refuse({_plain(file) for file in files} - {_plain(file) for file in good}, _STRANGE)
+    _refuse_doubles(found)
+    # In a live run not everybody knows all of it: a client is told of its own daemon only.
+    lists = (F.max_by(name, F.size(name)).alias(name) for name in ("daemons", "sites"))
+    words = (F.any_value(name, True).alias(name) for name in ("scenario", "seed", "live"))
+    return headers.groupBy("run").agg(*words, *lists)
+
+
+def _header_schema() -> Any:
+    """The columns of the first line of a file."""
+    from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructField, StructType
+
+    text, texts = StringType(), ArrayType(StringType())
+    columns = {
+        "format": text, "version": LongType(), "run": text, "scenario": text, "seed": LongType(),
+        "daemons": texts, "sites": texts, "live": BooleanType(),
+    }  # fmt: skip
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def _plain(file: str) -> str:
+    """The same name for a file, however Spark writes it."""
+    return unquote(file).replace("file:///", "/").replace("file:/", "/")
+
+
+def _refuse(files: set[str], why: str) -> None:
+    if files:
+        names = ", ".join(Path(file).name for file in sorted(files)[:_NAMED_MAX])
+        more = f" and {len(files) - _NAMED_MAX} more" if len(files) > _NAMED_MAX else ""
+        raise UsageError(f"{names}{more}: {why}")
+
+
+def _refuse_doubles(headers: list[Any]) -> None:
+    """A simulated run is one file. Two of one name would be read as one run, and make no sense."""
+    files: dict[str, set[str]] = {}
+    for header in headers:
+        if not header.live:
+            files.setdefault(header.run, set()).add(header.file)
+    for run, places in files.items():
+        if len(places) > 1:
+            _refuse(places, f"these are traces of one and the same run, {run}")
+
+
+def _refuse_broken(lines: "DataFrame") -> None:
+    """Refuse files with lines that are not JSON, but for one torn line at the very end of a file.
+
+    A process that is killed tears the last line that it writes. Any other line that cannot be read means that
+    the file is not what it should be, and that no verdict can rely on it.
+    """
+    from pyspark.sql import functions as F
+
+    torn = lines.where(F.col("event") == _TORN).select("file", _TORN).limit(_TORN_MAX).collect()
+    texts: dict[str, list[str]] = {}
+    for row in torn:
+        texts.setdefault(row.file, []).append(row[_TORN] or "")
+    spark = lines.sparkSession
+    broken = {file for file, found in texts.items() if len(found) > 1 or not _is_end(spark, file, found[0])}
+    _refuse(broken, "not a trace: a line is not JSON")
+
+
+def _is_end(spark: "SparkSession", file: str, text: str) -> bool:
+    """Whether `file` ends in `text`, without a line end after it."""
+    java: Any = spark.sparkContext._jvm
+    path = java.org.apache.hadoop.fs.Path(file)
+    system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    size = min(len(text.encode()) + 1, system.getFileStatus(path).getLen())
+    stream = system.open(path)
+    try:
+        stream.seek(system.getFileStatus(path).getLen() - size)
+        tail = bytes(java.org.apache.commons.io.IOUtils.toByteArray(stream))
+    finally:
+        stream.close()
+    return bool(text) and tail.endswith(text.encode())

@@ -1,0 +1,52 @@
+"""What a daemon on real sockets writes down about itself, from its start to its end."""
+
+from pathlib import Path
+
+from antiphon.config import Config
+from antiphon.core.membership.view import DaemonView
+from antiphon.core.node import Node
+from antiphon.trace.records import Event, Record
+from antiphon.trace.samples import fill, link_samples
+from antiphon.trace.scrolls import Scroll, daemon_scroll, wall_us
+from antiphon.trace.watcher import Watcher
+
+
+class LiveWatcher(Watcher):
+    """Watches one life of a daemon; its file begins with the life."""
+
+    def __init__(self, config: Config, name: str, incarnation: int, folder: Path) -> None:
+        sites = tuple(config.sites[config.site_of(number)].name for number in range(config.daemon_count))
+        self.scroll: Scroll = daemon_scroll(
+            folder, name, incarnation, config.settings.name, config.daemon_names, sites
+        )
+        super().__init__(config, config.daemon_number(name), self.scroll, wall_us, _told_nobody)
+        self._incarnation = incarnation
+        self._is_born = False
+
+    def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
+        """The first view comes with the start."""
+        if not self._is_born:
+            self._is_born = True
+            self._note_life(Event.RECOVER)
+        super().installed(view, transitional)
+
+    def look(self, node: Node) -> None:
+        """Write down how the daemon's buffers and links are now."""
+        now_us = wall_us()
+        record = Record(0, now_us, Event.BUFFERS, node.name)
+        record.buffers = fill(node)
+        self.scroll.append(record)
+        for sample in link_samples(node, now_us):
+            self.scroll.append(sample)
+
+    def ended(self) -> None:
+        """The daemon has stopped, which for its peers is the same as a crash."""
+        self._note_life(Event.CRASH)
+        self.scroll.close()
+
+    def _note_life(self, event: Event) -> None:
+        self.scroll.append(Record(0, wall_us(), event, self._name, incarnation=self._incarnation))
+
+
+def _told_nobody(number: int, state: str) -> None:
+    """Nobody else wants to hear of states."""

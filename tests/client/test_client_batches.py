@@ -1,0 +1,274 @@
+"""Batches: what is stamped, what is dropped when it comes again, what is never dropped."""
+
+import asyncio
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_daemon import ScriptedDaemon
+
+import antiphon
+from antiphon import BatchMemory, BatchStamp, Message, Service, errors, limits
+from antiphon.blocking import Session, connect
+from antiphon.client._ledger import Ledger
+from antiphon.client._outgoing import Outgoing
+from antiphon.errors import BadFrame, Disconnected, UsageError
+from antiphon.wire import bundle, frames
+
+STAMP = BatchStamp("query", batch=3, partition=1, shape=2, index=0)
+
+
+def stamp(index: int = 0, *, batch: int = 3, partition: int = 1, shape: int = 2) -> BatchStamp:
+    return BatchStamp("query", batch, partition, shape, index)
+
+
+def messages_until(session: Session, last: bytes) -> list[Message]:
+    """The messages up to and with the one whose payload is `last`."""
+    found: list[Message] = []
+    while not found or found[-1].payload != last:
+        event = session.receive(timeout_s=30)
+        if isinstance(event, Message):
+            found.append(event)
+    return found
+
+
+# Stamps ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stamp_is_a_text_and_back():
+    assert str(STAMP) == "query/3/1/2/0"
+    assert BatchStamp.parse(str(STAMP)) == STAMP
+    slashed = BatchStamp("a/b", 0, 0, 1, 7)
+    assert BatchStamp.parse(str(slashed)) == slashed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "query", "query/1/0/1", "/1/0/1/0", "q/1/999999999/1/0", "q/-1/0/1/0", "q/1/0/4294967296/0"),
+        *("q /1/0/1/0", "q" * (limits.BATCH_QUERY_MAX_BYTES + 1) + "/1/0/1/0", "q/1/0/1/" + "9" * 19),
+        *("q/\u0661/0/1/0"),
+    ],
+)
+def test_another_text_is_no_stamp(text: str):
+    with pytest.raises(UsageError):
+        BatchStamp.parse(text)
+
+
+# Memory ---------------------------------------------------------------------------------------------------
+
+
+def test_a_part_that_comes_again_is_not_new():
+    memory = BatchMemory()
+    assert memory.take(stamp(0), 10) == [(0, 10)]
+    assert memory.take(stamp(0), 10) == []
+    assert memory.take(stamp(10), 5) == [(0, 5)]
+    assert memory.take(stamp(12), 5) == [(3, 5)]
+    assert memory.take(stamp(0, partition=0), 3) == [(0, 3)], "the other part"
+    assert memory.dropped == 13
+
+
+def test_what_was_overtaken_is_still_new():
+    """Reliable messages have no order: a later bundle may come first."""
+    memory = BatchMemory()
+    assert memory.take(stamp(10), 10) == [(0, 10)]
+    assert memory.take(stamp(0), 30) == [(0, 10), (20, 30)]
+
+
+def test_an_older_batch_is_a_copy_and_a_newer_one_begins_anew():
+    memory = BatchMemory()
+    memory.note(stamp(0, batch=3), 5)
+    assert not memory.is_new(stamp(100, batch=2), 1)
+    assert memory.is_new(stamp(0, batch=4), 1)
+    memory.note(stamp(0, batch=4), 1)
+    assert not memory.is_new(stamp(50, batch=3), 1)
+
+
+def test_another_shape_is_delivered_with_a_warning(caplog: pytest.LogCaptureFixture):
+    memory = BatchMemory()
+    memory.note(stamp(0, partition=0, shape=2), 5)
+    with caplog.at_level(logging.WARNING):
+        assert memory.take(stamp(0, partition=0, shape=3), 5) == [(0, 5)]
+    assert "comes again in another shape" in caplog.text
+    assert memory.take(stamp(0, partition=0, shape=3), 5) == []
+
+
+def test_queries_do_not_know_each_other_and_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "BATCH_QUERIES_KEPT", 2)
+    memory = BatchMemory()
+    for query in "ab":
+        assert memory.take(BatchStamp(query, 0, 0, 1, 0), 1) == [(0, 1)]
+    memory.note(BatchStamp("a", 0, 0, 1, 1), 1)
+    memory.note(BatchStamp("c", 0, 0, 1, 0), 1)
+    assert not memory.is_new(BatchStamp("a", 0, 0, 1, 0), 2)
+    assert memory.is_new(BatchStamp("b", 0, 0, 1, 0), 1)
+
+
+def test_ranges_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "BATCH_RANGES_KEPT", 10)
+    memory = BatchMemory()
+    memory.note(BatchStamp("other", 0, 0, 1, 0), 1)
+    for index in range(0, 200, 2):
+        memory.note(stamp(index), 1)
+        assert memory._range_count <= 10
+    assert memory.is_new(BatchStamp("other", 0, 0, 1, 0), 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=30))
+def test_each_message_is_new_once(pieces: list[tuple[int, int]]):
+    memory = BatchMemory()
+    had: list[int] = []
+    for start, count in pieces:
+        had += [start + place for low, high in memory.take(stamp(start), count) for place in range(low, high)]
+    assert len(had) == len(set(had))
+    assert set(had) == {start + place for start, count in pieces for place in range(count)}
+
+
+# Bytes ----------------------------------------------------------------------------------------------------
+
+
+def queued(outgoing: Outgoing) -> list[bytes]:
+    outgoing.close_bundle()
+    data = b"".join(outgoing.buffers())
+    return [bytes(frame) for _, frame in frames.split(memoryview(data))[0]]
+
+
+def test_a_bundle_of_a_batch_begins_with_its_stamp():
+    outgoing = Outgoing("#a#d1")
+    assert outgoing.add_batch("chat", [b"x", b"y"], Service.SAFE, 4, True, STAMP.moved(7)) == 2
+    (frame,) = queued(outgoing)
+    header = bundle.parse_from_client(frame)
+    assert header.message_count == 3
+    messages = bundle.decode(frame)
+    assert [(message.payload, str(message.batch)) for message in messages] == [
+        (b"x", "query/3/1/2/7"),
+        (b"y", "query/3/1/2/8"),
+    ]
+    assert [message.index for message in messages] == [0, 1]
+    assert messages[0].id.sequence == header.sequence + 1, "the stamp is numbered, too"
+    assert (messages[0].tag, messages[0].service) == (4, Service.SAFE)
+
+
+def test_what_does_not_fit_into_a_bundle_is_left():
+    outgoing = Outgoing("#a#d1")
+    half = bytes(limits.BUNDLE_TARGET_BYTES // 2)
+    assert outgoing.add_batch("chat", [half, half, half], Service.AGREED, 0, False, STAMP) == 1
+    assert outgoing.add_batch("chat", [half * 3, half], Service.AGREED, 0, False, STAMP) == 1
+    small = [b""] * limits.BUNDLE_MESSAGES_MAX
+    assert (
+        outgoing.add_batch("chat", small, Service.AGREED, 0, False, STAMP) == limits.BUNDLE_MESSAGES_MAX - 1
+    )
+    for frame in queued(outgoing):
+        bundle.parse_from_client(frame)
+
+
+def test_stamps_are_counted_along_and_have_no_fate_to_tell():
+    ledger = Ledger()
+    outgoing = Outgoing("#a#d1", ledger=ledger)
+    outgoing.add_batch("chat", [b"1", b"2"], Service.AGREED, 0, False, STAMP)
+    outgoing.add_batch("chat", [b"3"], Service.AGREED, 0, False, STAMP.moved(2))
+    assert outgoing.unaccepted() == 3
+    ledger.accept(2)  # the stamp and the first message
+    assert outgoing.unaccepted() == 2
+    assert [sent.payload for sent in outgoing.unknown()] == [b"2", b"3"]
+    ledger.accept(5)
+    assert (outgoing.unaccepted(), outgoing.unknown()) == (0, ())
+
+
+@pytest.mark.parametrize(
+    "bodies", [[b"query/3/1/2/0"], [b"no stamp", b"x"], [b"\xff", b"x"], [b"9" * 999, b"x"]]
+)
+def test_a_daemon_refuses_what_is_no_stamp(bodies: list[bytes]):
+    """Or it would cost each receiver its connection."""
+    area = bundle.names_area("#a#d1", ["chat"])
+    frame = b"".join(bundle.encode(area, 1, Service.AGREED, bodies, flags=bundle.Flag.BATCH))
+    with pytest.raises(BadFrame):
+        bundle.parse_from_client(frame)
+    with pytest.raises(BadFrame):
+        bundle.decode(frame)
+
+
+def test_a_wrong_stamp_or_message_changes_nothing():
+    outgoing = Outgoing("#a#d1", message_max_bytes=10)
+    with pytest.raises(UsageError, match="part 100000 of a batch"):
+        outgoing.add_batch("chat", [b"x"], Service.AGREED, 0, False, stamp(partition=100_000))
+    with pytest.raises(errors.MessageTooLarge):
+        outgoing.add_batch("chat", [b"x" * 11], Service.AGREED, 0, False, STAMP)
+    assert (outgoing.queued_bytes, outgoing.unaccepted()) == (0, 0)
+
+
+# Sessions -------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_is_sent_again_is_delivered_once(address: str):
+    payloads = [b"%d" % number for number in range(10_000)]
+    with connect(address, name="reader") as reader:
+        reader.join("chat")
+        with connect(address, name="first") as sender:
+            sender.send_many("chat", payloads[:6_000], batch=STAMP)
+            sender.wait_accepted()
+        with connect(address, name="second") as sender:
+            sender.send_many("chat", payloads, batch=STAMP)
+            sender.send("chat", b"end")
+        messages = messages_until(reader, b"end")
+        assert [message.payload for message in messages] == [*payloads, b"end"]
+        assert [message.batch.index for message in messages[:-1] if message.batch] == list(range(10_000))
+        assert messages[-1].batch is None
+        assert reader.batches.dropped == 6_000
+
+
+def test_a_memory_can_be_brought_along(address: str):
+    memory = BatchMemory()
+    memory.note(STAMP, 2)
+    with connect(address, name="reader", batches=memory) as reader:
+        reader.join("chat")
+        reader.send_many("chat", [b"0", b"1", b"2"], batch=STAMP)
+        assert [message.payload for message in messages_until(reader, b"2")] == [b"2"]
+
+
+async def test_the_same_with_asyncio(address: str):
+    payloads = [b"%d" % number for number in range(1_000)]
+    async with antiphon.connect(address, name="reader") as reader:
+        await reader.join("chat")
+        for _ in range(2):
+            await reader.send_many("chat", iter(payloads), Service.SAFE, batch=STAMP)
+        await reader.wait_accepted()
+        await reader.send("chat", b"end")
+        found: list[bytes] = []
+        async with asyncio.timeout(30):
+            while not found or found[-1] != b"end":
+                event = await reader.receive()
+                if isinstance(event, Message):
+                    found.append(event.payload)
+    assert found == [*payloads, b"end"]
+
+
+def test_wait_accepted_waits_for_the_daemon_to_say_so(tmp_path: Path):
+    daemon = ScriptedDaemon(tmp_path)
+    try:
+        welcomed = threading.Thread(target=daemon.welcome)
+        welcomed.start()
+        session = connect(daemon.address, name="alice")
+        welcomed.join()
+        session.send_many("chat", [b"1", b"2"], batch=STAMP)
+        waiting = threading.Thread(target=session.wait_accepted)
+        waiting.start()
+        assert len(daemon.hear_bundle()) == 2
+        daemon.say(frames.Accepted(2))
+        waiting.join(0.3)
+        assert waiting.is_alive(), "one of them is not accepted"
+        daemon.say(frames.Accepted(3))
+        waiting.join(30)
+        assert not waiting.is_alive()
+        session.send("chat", b"3")
+        daemon.hear_bundle()
+        daemon.hang_up()
+        with pytest.raises(Disconnected) as told:
+            session.wait_accepted()
+        assert [sent.payload for sent in told.value.unknown] == [b"3"]
+        session.close()
+    finally:
+        daemon.close()

@@ -1,0 +1,95 @@
+"""Runs, most of them not clean, held against the properties by one job: most of what a check costs is fixed.
+
+There is one run of each mutant; `mutant_seeds.json` says which seed of its scenario shows the bug soonest, so
+that nothing is searched. And there are the lies of `doctoring`, each told in a simulated run and in the same
+run written as if it had been real, beside the truth in both forms. The clean ones are in `clean_runs`.
+"""
+
+import gc
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from clean_runs import write_clean_runs
+from doctoring import LIES, as_live
+from membership_lies import MEMBERSHIP_LIES, SIMULATED_ONLY
+
+from antiphon.simulator.mutants import MUTANTS, Mutant
+from antiphon.simulator.run import simulate
+from antiphon.simulator.scenarios import plan_of
+from antiphon.spark.conformance import Outcome, Violation, check
+from antiphon.trace import Trace
+
+SEEDS: dict[str, int] = json.loads(Path(__file__).with_name("mutant_seeds.json").read_text())
+KINDS = ("simulated", "live")
+SCENARIO, SEED = "swarm", 0
+"""A small run that has all services, crashes and signals: the truth."""
+
+
+def run_of_mutant(mutant: Mutant) -> str:
+    return mutant.name.replace(" ", "-")
+
+
+def run_of_lie(lie: str, kind: str) -> str:
+    return f"{kind} {lie}".replace(" ", "-")
+
+
+def simulated(scenario: str, seed: int, run: str = "") -> Trace:
+    daemons = tuple(daemon.name for daemon in plan_of(scenario, seed).daemons())
+    gc.disable()  # a run makes many long-lived values and no circles
+    try:
+        return Trace(scenario, seed, daemons, simulate(seed, scenario).world.records, run=run)
+    finally:
+        gc.enable()
+
+
+def trace_of_mutant(mutant: Mutant) -> Trace:
+    """A run of a broken protocol."""
+    with mutant.active():
+        return simulated(mutant.scenario, SEEDS[mutant.name], run_of_mutant(mutant))
+
+
+@cache
+def truth() -> Trace:
+    return simulated(SCENARIO, SEED)
+
+
+def _write_lies(folder: Path) -> None:
+    lies = {"truth": lambda trace: (trace.records, ""), **LIES, **MEMBERSHIP_LIES, **SIMULATED_ONLY}
+    for lie, doctor in lies.items():
+        records, _ = doctor(truth())
+        run = Trace(SCENARIO, SEED, truth().daemons, records, run=run_of_lie(lie, "simulated"))
+        run.write(folder)
+        if lie in SIMULATED_ONLY:
+            continue
+        as_live(Trace(SCENARIO, SEED, truth().daemons, records, run=run_of_lie(lie, "live")), folder)
+
+
+_oracle_faults: dict[str, list[str]] = {}
+
+
+def oracle_faults() -> dict[str, list[str]]:
+    """What the simulator's oracle finds in the clean runs, once the job has run."""
+    return _oracle_faults
+
+
+@cache
+def outcomes(spark: Any, scratch: Path) -> list[Outcome]:
+    """What every property says of all these runs."""
+    folder = Path(mkdtemp(dir=scratch))
+    for mutant in MUTANTS:
+        trace_of_mutant(mutant).write(folder)
+    _write_lies(folder)
+    _oracle_faults.update(write_clean_runs(folder))
+    return check(spark, str(folder), mkdtemp(dir=scratch))
+
+
+def violations(spark: Any, scratch: Path) -> dict[str, list[Violation]]:
+    """The same, run by run; the first who asks waits for the job."""
+    found: dict[str, list[Violation]] = {}
+    for outcome in outcomes(spark, scratch):
+        for violation in outcome.told:
+            found.setdefault(violation.run, []).append(violation)
+    return found

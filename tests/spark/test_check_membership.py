@@ -1,0 +1,30 @@
+"""The properties of views and members, on traces into which a lie was put (see `membership_lies`)."""
+
+import pytest
+from checked_runs import KINDS, run_of_lie, truth, violations
+from membership_lies import MEMBERSHIP_LIES, SIMULATED_ONLY
+
+from antiphon.spark.conformance import Violation
+from antiphon.spark.conformance.membership_properties import MEMBERSHIP
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+CASES = [(lie, kind) for lie in MEMBERSHIP_LIES for kind in KINDS] + [
+    (lie, "simulated") for lie in SIMULATED_ONLY
+]
+
+
+@pytest.fixture(scope="module")
+def found(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Violation]]:
+    return violations(spark, tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.parametrize(("lie", "kind"), CASES)
+def test_a_lie_is_found_and_named(found: dict[str, list[Violation]], lie: str, kind: str) -> None:
+    _, named = {**MEMBERSHIP_LIES, **SIMULATED_ONLY}[lie](truth())
+    told = found.get(run_of_lie(lie, kind), [])
+    assert any(named in violation.processes for violation in told if violation.name == lie), (named, told)
+
+
+def test_there_is_a_lie_for_every_property() -> None:
+    assert {f"{prop.number} {prop.title}" for prop in MEMBERSHIP} == {*MEMBERSHIP_LIES, *SIMULATED_ONLY}

@@ -1,0 +1,44 @@
+"""Every planted bug that the simulator's oracle catches is caught by the Spark check, too."""
+
+from collections.abc import Iterable
+
+import pytest
+from checked_runs import SEEDS, run_of_mutant, trace_of_mutant, violations
+
+from antiphon.simulator.mutants import MUTANTS, Mutant
+from antiphon.simulator.oracle import judge
+from antiphon.spark.conformance import PROPERTIES, Violation
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+
+def numbers(names: Iterable[str]) -> set[str]:
+    return {name.split()[0] for name in names}
+
+
+@pytest.fixture(scope="module")
+def found(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Violation]]:
+    return violations(spark, tmp_path_factory.getbasetemp())
+
+
+def test_every_mutant_has_a_seed() -> None:
+    assert SEEDS.keys() == {mutant.name for mutant in MUTANTS}
+
+
+def test_the_properties_are_those_of_the_oracle() -> None:
+    from antiphon.simulator.oracle import PROPERTIES as ORACLES
+
+    assert {(one.number, one.title, one.promise) for one in PROPERTIES} == {
+        (one.number, one.name, one.promise) for one in ORACLES
+    }
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=run_of_mutant)
+def test_a_broken_protocol_is_caught(mutant: Mutant, found: dict[str, list[Violation]]) -> None:
+    """By a property that the mutant is meant to break."""
+    by_spark = {violation.name for violation in found.get(run_of_mutant(mutant), [])}
+    if not numbers(by_spark) & mutant.breaks:
+        by_oracle = {violation.name for violation in judge(trace_of_mutant(mutant))}
+        if not numbers(by_oracle) & mutant.breaks:
+            pytest.fail(f"seed {SEEDS[mutant.name]} no longer shows this mutant: choose another one")
+        pytest.fail(f"the oracle finds {sorted(by_oracle)} broken, Spark finds {sorted(by_spark)}")
