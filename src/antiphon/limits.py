@@ -66,6 +66,17 @@ LINK_MISSING_MAX = 65_536
 LINK_UNRELIABLE_QUEUE_BYTES = 2 * 1024 * 1024
 """Unreliable traffic waiting for one link; beyond it the newest is dropped and counted."""
 
+# Rings ----------------------------------------------------------------------------------------------------
+RING_ROUND_PACKETS = 768
+"""Packets that all members together send while the token goes round once: a MiB, which fits the socket of a
+member that is busy meanwhile."""
+RING_MEMBER_PACKETS = 384
+"""Packets that one member sends in one round."""
+RING_OPEN_PACKETS = 4_096
+"""Packets on a ring that not everybody is known to have; beyond it nothing new is sent."""
+RING_REQUESTS_MAX = 64
+"""Ranges of missing packets on one token; more are asked for when it comes again."""
+
 # Ordering -------------------------------------------------------------------------------------------------
 UNSTABLE_MAX_BYTES = 16 * 1024 * 1024
 """Own bundles not yet known to be everywhere; beyond it a daemon stops reading its clients."""

@@ -385,10 +385,10 @@ def test_counters_start_anew_in_each_view():
     for number in range(10):
         cluster.send(clients[0], "g", b"%d" % number)
     cluster.settle()
-    before = cluster.nodes[0].order.number
+    before = cluster.nodes[0].order.issued
     cluster.crash(2)
     cluster.settle()
-    assert cluster.nodes[0].order.number < before
+    assert cluster.nodes[0].order.issued < before
     cluster.send(clients[0], "g", b"first")
     cluster.settle()
     assert cluster.payloads(clients[1])[-1] == b"first"
@@ -597,7 +597,7 @@ def test_a_message_that_was_pruned_from_a_joiner_is_recovered_for_it():
     cluster.send(sender, "nobody", b"lets the sender's clock run ahead of the joiner's")
     cluster.join(newcomer, "h")
     cluster.send(sender, "h", b"crossing the join")
-    number = cluster.nodes[2].order.number
+    number = cluster.nodes[2].order.issued
     cluster.run(20_000)
     assert cluster.nodes[1].order.has(2, number), "site 1 knows that the message is not for it"
     assert cluster.story(listener)[-2:] == ["join listener newcomer", "crossing the join"]
@@ -615,7 +615,7 @@ def test_a_large_message_is_recovered_whole():
     cluster.lose = lambda receiver, data: receiver == 1 and len(data) > 1_000
     cluster.send(clients[2], "g", large)
     cluster.run(40_000)
-    assert cluster.nodes[0].order.has(2, cluster.nodes[2].order.number)
+    assert cluster.nodes[0].order.has(2, cluster.nodes[2].order.issued)
     cluster.crash(2)
     cluster.until(lambda: cluster.nodes[0].state == "statetrans")
     cluster.lose = lambda receiver, data: False

@@ -85,13 +85,13 @@ def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
             aru = draw(u64)
             ranges = draw(st.lists(st.tuples(u64, u32), max_size=limits.NACK_RANGES_MAX))
             return packet.nack(fixed, aru, ranges), packet.Nack(head(0), aru, ranges)
-        case PacketKind.BEAT | PacketKind.PROPOSAL:
-            body = draw(junk)
-            return packet.head(fixed) + body, packet.Loose(head(0), body)
         case PacketKind.DATA | PacketKind.UNRELIABLE:
             number, carried = draw(u64), draw(st.lists(items, max_size=5))
             data = packet.head(fixed, number) + b"".join(map(item_bytes, carried))
             return data, Data(head(number), 1, carried, len(data))
+        case _:
+            body = draw(junk)
+            return packet.head(fixed) + body, packet.Loose(head(0), body)
 
 
 def one_by_one(data: bytes, segment_bytes: int) -> list[Packet | str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, SiteConfig
-from antiphon.core.overlay.topology import Pair, choose_links, component
+from antiphon.core.overlay.topology import Pair, choose_links, component, segments
 
 often = settings(deadline=None, max_examples=200)
 
@@ -74,16 +74,17 @@ def test_the_order_in_which_things_are_known_does_not_matter(
 @often
 @given(worlds())
 def test_no_link_goes_where_others_already_lead(world: tuple[Config, frozenset[int], list[Pair]]) -> None:
-    """At most a star in each site, one link for two sites, and what connects the rest."""
+    """Those inside of segments, one link for two sites, and what connects the rest."""
     layout, members, live = world
     links = choose_links(layout, members, live)
-    representatives = {layout.site_of(member): member for member in sorted(members, reverse=True)}
-    stars = {(representatives[layout.site_of(member)], member) for member in members} & set(live)
+    inside = {
+        pair for segment in segments(layout, sorted(members), live) for pair in combinations(segment, 2)
+    }
     joined: dict[Pair, Pair] = {}
     for one, other in sorted(live):
         if layout.site_of(one) != layout.site_of(other):
             joined.setdefault((layout.site_of(one), layout.site_of(other)), (one, other))
-    wanted = stars | set(joined.values())
+    wanted = inside | set(joined.values())
     assert wanted <= set(links)
     for extra in set(links) - wanted:
         assert component(extra[0], set(links) - {extra}) != members, "this link was not needed"
@@ -91,12 +92,30 @@ def test_no_link_goes_where_others_already_lead(world: tuple[Config, frozenset[i
 
 @often
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6))
-def test_when_all_works_there_is_a_star_in_each_site_and_representatives_speak(sizes: list[int]) -> None:
+def test_when_all_works_each_site_is_one_segment_and_representatives_speak(sizes: list[int]) -> None:
     layout = cluster(sizes)
     firsts = [sum(sizes[:site]) for site in range(len(sizes))]
-    stars = [(first, first + at) for first, size in zip(firsts, sizes, strict=True) for at in range(1, size)]
+    inside = [
+        pair
+        for first, size in zip(firsts, sizes, strict=True)
+        for pair in combinations(range(first, first + size), 2)
+    ]
     links = choose_links(layout, range(layout.daemon_count), configured_pairs(layout))
-    assert links == tuple(sorted([*stars, *combinations(firsts, 2)]))
+    assert links == tuple(sorted([*inside, *combinations(firsts, 2)]))
+
+
+@often
+@given(worlds())
+def test_the_chosen_links_give_the_same_segments_as_all_pairs_that_work(
+    world: tuple[Config, frozenset[int], list[Pair]],
+) -> None:
+    layout, members, live = world
+    found = segments(layout, sorted(members), live)
+    assert segments(layout, sorted(members), choose_links(layout, members, live)) == found
+    assert sorted(member for segment in found for member in segment) == sorted(members)
+    for segment in found:
+        assert len({layout.site_of(member) for member in segment}) == 1
+        assert set(combinations(segment, 2)) <= set(live)
 
 
 # Examples -------------------------------------------------------------------------------------------------

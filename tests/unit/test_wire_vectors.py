@@ -175,9 +175,9 @@ def test_room_is_left_for_the_seal() -> None:
     [
         (0, 0xA8, "packet: not ours"),
         (1, 0x01, "packet: unknown version"),
-        (1, 0x03, "packet: unknown version"),
+        (1, 0x02, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
-        (2, 0x08, "packet: unknown kind or wrong size"),
+        (2, 0x0D, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
         (32, 0x00, "item: unknown type or wrong size"),
         (32, 0x02, "item: unknown type or wrong size"),

@@ -1,6 +1,6 @@
 """Measure this machine: separate processes on loopback, real daemons, real clients."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -16,8 +16,26 @@ from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
 from antiphon.service import Service
 
-CASES = {"local": (1, True), "hop": (2, True), "hop-unbundled": (2, False)}
-"""Name of a case: how many daemons stand between the clients, and whether the sender's library bundles."""
+
+class Case(NamedTuple):
+    """Daemons, and how one sender uses them."""
+
+    sites: int
+    daemons: int
+    """In each site."""
+    is_bundled: bool = True
+    """Whether the sender's library bundles."""
+    has_all: bool = False
+    """Whether there is a receiver at every daemon, or only at the last one."""
+
+
+CASES = {
+    "local": Case(1, 1),
+    "hop": Case(2, 1),
+    "hop-unbundled": Case(2, 1, is_bundled=False),
+    "ring": Case(1, 3, has_all=True),
+    "ring-unbundled": Case(1, 3, is_bundled=False, has_all=True),
+}
 SIZES_BYTES = (100, 1_024, 10_240)
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 LIGHT_RATE_PER_S = 1_000.0
@@ -30,7 +48,7 @@ def throughput(
     seconds: Seconds = 3.0,
     case: Annotated[
         list[str] | None,
-        typer.Option("--case", help="Only this case: local, hop or hop-unbundled; may repeat."),
+        typer.Option("--case", help=f"Only this case: {', '.join(CASES)}; may repeat."),
     ] = None,
     size: Annotated[
         list[int] | None,
@@ -45,6 +63,8 @@ def throughput(
     local           both clients at one daemon
     hop             each at its own daemon, the two joined by a Hop link
     hop-unbundled   the same, every message a bundle of its own
+    ring            three daemons of one site, a receiver at each; the slowest counts
+    ring-unbundled  the same, every message a bundle of its own
 
     \b
     Example:
@@ -121,10 +141,11 @@ def latency(
 
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
     """What the receiver of one case measured, with fresh daemons."""
-    sites, bundle = CASES[case]
-    with daemons(sites) as addresses:
-        plan = Plan(addresses[0], (addresses[-1],), size_bytes=size_bytes, seconds=seconds, bundle=bundle)
-        return run(plan).received[0]
+    chosen = CASES[case]
+    with daemons(chosen.sites, chosen.daemons) as addresses:
+        members = tuple(addresses) if chosen.has_all else (addresses[-1],)
+        plan = Plan(addresses[0], members, size_bytes=size_bytes, seconds=seconds, bundle=chosen.is_bundled)
+        return min(run(plan).received, key=lambda received: received.messages_per_s)
 
 
 def _tell(row: dict[str, Any], rows: list[dict[str, Any]], json: bool) -> None:

@@ -90,6 +90,9 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
             yield f"link to {link['to']} is {link['state']}: {link['reason']}"
         elif link["silent_us"] > SILENCE_MAX_US:
             yield f"link to {link['to']} is silent: nothing came for {duration(link['silent_us'])}"
+    for mate in (answer.get("ring") or {}).get("mates", ()):
+        if mate["state"] != "open":
+            yield f"the ring with {mate['name']} is {mate['state']}: {mate['reason']}"
 
 
 def _absence(peer: dict[str, Any] | None) -> str:
@@ -117,6 +120,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield from _view(answer)
     yield _ordering(answer["ordering"], answer["daemon"])
     yield from _delays(answer)
+    yield from _ring(answer)
     if answer["links"]:
         rows = [link | {"round_trip": _round_trip(link)} for link in answer["links"]]
         yield _table(rows, LINK_COLUMNS)
@@ -180,6 +184,23 @@ def _delays(answer: dict[str, Any]) -> Iterator[str]:
         yield f"all senders wait for slow receivers at: {_cell(answer['holding'])}"
     if not answer["accepting"] and not answer["slow_sessions"] and not answer["holding"]:
         yield "senders here wait until the other daemons have caught up, or until the view has changed"
+
+
+def _ring(answer: dict[str, Any]) -> Iterator[str]:
+    """The daemons of this site that share a ring, and how they send to one another."""
+    ring = answer.get("ring")
+    if ring is None:
+        return
+    multicast = answer["runtime"].get("multicast") or {}
+    way = f"by multicast to {multicast.get('address')}"
+    if not multicast.get("works"):
+        unheard = ", ".join(multicast.get("unheard_by", ()))
+        way = f"a copy to each ({multicast.get('reason') or f'multicast does not reach {unheard}'})"
+    yield (
+        f"ring of {listed(ring['members'])}, {ring['representative']} speaks for it: {way}; "
+        f"a round takes {ring['round_us'] / 1000:,.1f} ms, {ring['packets_sent']:,} packets sent, "
+        f"{ring['packets_received']:,} received, {ring['retransmitted']:,} repeated"
+    )
 
 
 def _round_trip(link: dict[str, Any]) -> str:

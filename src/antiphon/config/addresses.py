@@ -1,5 +1,6 @@
 """How addresses are written."""
 
+import ipaddress
 import re
 
 from antiphon.errors import ConfigError
@@ -18,6 +19,21 @@ def address(text: str, what: str = "address") -> tuple[str, int]:
     if not match or int(match[2]) > 65_535:
         raise ConfigError(f"{what} {text!r} is not HOST:PORT, for example 127.0.0.1:4810")
     return match[1].strip("[]"), int(match[2])
+
+
+def check_multicast(text: str) -> str:
+    """`text` if it says whether to use IP multicast, and perhaps where."""
+    if text in ("auto", "off"):
+        return text
+    host, _ = address(text, "multicast address")
+    try:
+        if ipaddress.IPv4Address(host).is_multicast:
+            return text
+    except ValueError:
+        pass
+    raise ConfigError(
+        f"{text!r} is neither auto nor off nor a multicast address, for example 239.192.1.2:4900"
+    )
 
 
 def check_listener(listener: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import msgspec
 
 from antiphon import limits
-from antiphon.config.addresses import address, check_listener
+from antiphon.config.addresses import address, check_listener, check_multicast
 from antiphon.config.faults import Fault, Key
 from antiphon.config.values import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
 from antiphon.errors import ConfigError, UsageError
@@ -74,6 +74,8 @@ def _check_site(site: SiteConfig, key: Key) -> None:
         check_name(site.name, "site", limits.GROUP_NAME_MAX_BYTES)
     if not site.daemon:
         raise Fault((*key, "daemon"), f"expected at least one [[site.daemon]] in site {site.name!r}")
+    with _fault_at((*key, "multicast")):
+        check_multicast(site.multicast)
     if len(site.daemon) > limits.DAEMONS_PER_SITE_MAX:
         raise Fault(
             (*key, "daemon", limits.DAEMONS_PER_SITE_MAX),

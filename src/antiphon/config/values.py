@@ -61,6 +61,12 @@ class SiteConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     daemon: tuple[DaemonConfig, ...]
+    packet_bytes: Annotated[int, Meta(ge=limits.PACKET_MIN_BYTES, le=limits.PACKET_MAX_BYTES)] = (
+        limits.PACKET_DEFAULT_BYTES
+    )
+    multicast: str = "auto"
+    """Whether what is for all daemons of the site is sent by IP multicast: "auto" where it gets through, to
+    an address that follows from the configuration, "off", or "auto" with the address that is given."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,8 +201,10 @@ class Config(Struct, frozen=True, dict=True):
         """Both directions of every link, and of every site the path between its own daemons."""
         numbers = {site.name: number for number, site in enumerate(self.sites)}
         found = {
-            (number, number): LinkConfig(sites=(name, name), cost=SITE_COST)
-            for name, number in numbers.items()
+            (number, number): LinkConfig(
+                sites=(site.name, site.name), cost=SITE_COST, packet_bytes=site.packet_bytes
+            )
+            for number, site in enumerate(self.sites)
         }
         for link in self.links:
             one, other = (numbers[name] for name in link.sites)

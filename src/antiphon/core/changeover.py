@@ -91,9 +91,7 @@ class Changeover:
             committed=tuple(sorted(self._commitment.daemons)),
             committed_line=self._commitment.line,
             joining=joining,
-            sources=tuple(
-                told for told in map(order.tell, self._old.view.members) if told.known or told.held
-            ),
+            sources=tuple(told for told in map(order.tell, self._old.sources) if told.known or told.held),
         )
         self.origin.send_control(state_bundle(state), now_us)
 
@@ -104,15 +102,15 @@ class Changeover:
             raise BadFrame("bundle: ordered before all members of its view were done")
         body = bundles.payloads(bytes(entry.bundle), header)[0]
         if header.flags & Flag.STATE:
-            self._states[entry.source] = parse_state(body)
+            self._states[entry.daemon] = parse_state(body)
             if len(self._states) == len(self.new.view.members):
                 self._compare(record, now_us)
         elif header.flags & Flag.RECOVERED:
-            self._recover(entry.source, body, record)
+            self._recover(entry.daemon, body, record)
         elif body == RESENT:
-            self._resent.add(entry.source)
+            self._resent.add(entry.daemon)
         elif body == DONE:
-            self._done.add(entry.source)
+            self._done.add(entry.daemon)
         self._conclude_step(now_us)
 
     def _compare(self, record: Round | None, now_us: int) -> None:
@@ -137,19 +135,20 @@ class Changeover:
         if header.daemon not in self._old.view.members:
             raise BadFrame("recovered bundle: from outside of its view")
         order = self._old.order
+        source = self._old.source_of[header.daemon]
         if not self._is_newly_joined(header):
-            if order.has(header.daemon, header.number):
+            if order.has(source, header.number):
                 return  # it is for another daemon of this site
             if not header.destinations >> self._config.site_of(self._me) & 1:
-                order.skip(Skip(header.daemon, header.number, header.number, header.lts, header.aru))
+                order.skip(Skip(source, header.number, header.number, header.lts, header.aru))
                 return
-        if order.recover(Entry(header.daemon, header, body)):
+        if order.recover(Entry(source, header, body)):
             if header.flags & Flag.LATE and header.tag == self._me:
                 original = bundles.payloads(body, header)[0]
                 inner = bundles.parse(original)
                 if inner.daemon not in self._old.view.members:
                     raise BadFrame("recovered bundle: from outside of its view")
-                order.recover(Entry(inner.daemon, inner, original))
+                order.recover(Entry(self._old.source_of[inner.daemon], inner, original))
             if record is not None:
                 record.recovered_bundles += 1
                 record.recovered_bytes += len(body)
@@ -202,7 +201,7 @@ class Changeover:
         that are lost to us may have done so without one (figure 6.26 signals first, against 2.8)."""
         if self._merging is None:
             return False
-        coming = {entry.source for entry in rest if entry.header.flags & Flag.GROUPS}
+        coming = {entry.daemon for entry in rest if entry.header.flags & Flag.GROUPS}
         return coming.issuperset(self._merging.missing)
 
     def _signal_all(self, recovery: Recovery) -> None:
@@ -236,7 +235,7 @@ class Changeover:
             names = bundles.parse_names(header.names)[1:]
             self._signal_before(names, header.lts, recovery)
             self._tell_observer(entry)
-            self._delivery.message(entry.source, header, entry.bundle)
+            self._delivery.message(entry.daemon, header, entry.bundle)
 
     def _tell_observer(self, entry: Entry) -> None:
         if self._observer is not None:
@@ -247,8 +246,8 @@ class Changeover:
         if self._merging is None:
             return
         groups = parse_groups(entry.bundle, entry.header)
-        if self._merging.add(entry.source, groups):
-            view_id = ViewId(self._old.view.id, 0, entry.header.lts, entry.source)
+        if self._merging.add(entry.daemon, groups):
+            view_id = ViewId(self._old.view.id, 0, entry.header.lts, entry.daemon)
             self._delivery.merge(self._merging.gathered, view_id)
             self._merging = None
 
@@ -285,21 +284,21 @@ class Changeover:
         event = parse_event(entry.bundle, header)
         membership = self._delivery.membership
         after: list[str] = []
-        names = [event.group] if event.group else membership.groups_of((entry.source, header.session))
+        names = [event.group] if event.group else membership.groups_of((entry.daemon, header.session))
         for name in names:
             group = membership.groups.get(name)
-            if group is not None and header.lts > self._line_of(group, recovery, entry.source):
+            if group is not None and header.lts > self._line_of(group, recovery, entry.daemon):
                 self._signal(group, recovery)
         self._tell_observer(entry)
 
         def mark(name: str) -> tuple[ViewId, frozenset[int] | None]:
             group = membership.groups[name]
-            if header.lts <= self._line_of(group, recovery, entry.source):
-                return ViewId(self._old.view.id, 0, header.lts, entry.source), None
+            if header.lts <= self._line_of(group, recovery, entry.daemon):
+                return ViewId(self._old.view.id, 0, header.lts, entry.daemon), None
             after.append(name)
-            return ViewId(self._old.view.id, self.new.view.id, header.lts, entry.source), recovery.together
+            return ViewId(self._old.view.id, self.new.view.id, header.lts, entry.daemon), recovery.together
 
-        self._delivery.event(entry.source, header, event, mark)
+        self._delivery.event(entry.daemon, header, event, mark)
         for name in after:
             group = membership.groups.get(name)
             if group is not None:

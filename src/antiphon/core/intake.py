@@ -10,7 +10,7 @@ from antiphon.core.term import Term
 from antiphon.errors import BadFrame
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import Data, Fragment, PacketKind, Skip, Update
+from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Skip, Update
 
 
 class Situation(Protocol):
@@ -23,7 +23,7 @@ class Situation(Protocol):
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must wait for its place in the agreed order whatever its service."""
 
-    def saw_event(self, source: int, header: Header, event: GroupEvent, now_us: int) -> None:
+    def saw_event(self, header: Header, event: GroupEvent, now_us: int) -> None:
         """A join, leave or disconnect has come in; it takes effect later."""
 
 
@@ -40,32 +40,39 @@ class Intake:
         self._counters = counters
 
     def take(self, term: Term, data: Data, now_us: int) -> None:
-        """Data packets that are new to their link."""
+        """Data packets that are new to their link, or to the ring."""
         reliable = data.head.kind == PacketKind.DATA
+        from_ring = data.head.receiver == EVERYBODY
+        mine = term.order.source
         for item in data.items:
-            if item.source == self._me or item.source not in term.reassembly:
+            source = item.source
+            if (source == mine and not from_ring) or source not in term.source_of:
+                self._counters["item: impossible source"] += 1
+            elif not reliable:
+                if isinstance(item, Fragment) and source != self._me:
+                    self._take_unreliable(term, item, now_us, from_ring)
+            elif source not in term.reassembly:
                 self._counters["item: impossible source"] += 1
             elif isinstance(item, Fragment):
-                if reliable:
-                    self._take_fragment(term, item, now_us)
-                else:
-                    self._take_unreliable(term, item, now_us)
+                self._take_fragment(term, item, now_us, from_ring)
             elif isinstance(item, Update):
                 term.order.update(item)
-                term.forwarder.update(item)
+                term.forwarder.update(item, from_ring)
                 term.hold.heard(item)
             else:
                 term.order.skip(item)
-                term.forwarder.skip(item, now_us)
+                term.forwarder.skip(item, now_us, from_ring)
 
-    def _take_fragment(self, term: Term, fragment: Fragment, now_us: int) -> None:
-        term.forwarder.fragment(fragment)
+    def _take_fragment(self, term: Term, fragment: Fragment, now_us: int, from_ring: bool) -> None:
+        term.forwarder.fragment(fragment, from_ring)
         mine = fragment.destinations >> self._site & 1
         try:
             if fragment.offset == 0:
                 lts, aru = bundles.peek_lines(fragment.body)
                 source, number = fragment.source, fragment.number
-                term.forwarder.head(source, number, fragment.destinations, lts, aru, now_us)
+                term.forwarder.head(fragment, lts, aru, now_us, from_ring)
+                if source == term.order.source:
+                    term.announcer.announced(now_us, lts, aru)
                 if not mine:
                     term.order.skip(Skip(source, number, number, lts, aru))
             if mine:
@@ -78,7 +85,7 @@ class Intake:
     def _take_bundle(self, term: Term, fragment: Fragment, data: bytes, now_us: int) -> None:
         source = fragment.source
         header = bundles.parse(data)
-        if (header.daemon, header.number) != (source, fragment.number):
+        if (term.source_of.get(header.daemon), header.number) != (source, fragment.number):
             raise BadFrame("bundle: not what its fragments said")
         entry = Entry(source, header, data)
         # What others send in the new view comes after all that is still to do for it here.
@@ -91,10 +98,10 @@ class Intake:
             original = bundles.payloads(data, header)[0]
             term.order.receive_late(Entry(source, bundles.parse(original), original))
         elif header.flags & Flag.EVENT:
-            self._situation.saw_event(source, header, parse_event(data, header), now_us)
+            self._situation.saw_event(header, parse_event(data, header), now_us)
 
-    def _take_unreliable(self, term: Term, fragment: Fragment, now_us: int) -> None:
-        term.forwarder.unreliable(fragment)
+    def _take_unreliable(self, term: Term, fragment: Fragment, now_us: int, from_ring: bool) -> None:
+        term.forwarder.unreliable(fragment, from_ring)
         if not fragment.destinations >> self._site & 1:
             return
         data = term.unreliable_reassembly[fragment.source].add(fragment, now_us)

@@ -30,6 +30,7 @@ from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.intake import Intake
 from antiphon.core.links.hop import HopLink
+from antiphon.core.links.ring import Ring
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
@@ -48,7 +49,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
 from antiphon.wire import frames, membership, packet
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import Loose, PacketKind, Update
+from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind, Update
 
 __all__ = ["Datagram", "Node"]
 
@@ -85,7 +86,7 @@ class Node:
         self._requests = Requests(name, self.me, self.sessions, self.frames)
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
-        self._early_joins: list[tuple[int, Header, GroupEvent]] = []  # seen before groups can count them
+        self._early_joins: list[tuple[Header, GroupEvent]] = []  # seen before groups can count them
         alone = DaemonView(stamp_after(wall_us << 10, self.me), (self.me,), (incarnation,), ())
         self.term = Term(config, alone, me=self.me, clock=alone.id, datagrams=self.datagrams, now_us=now_us)
         self._origin = self._origin_in(self.term)
@@ -150,6 +151,12 @@ class Node:
         return {} if term is None else term.links
 
     @property
+    def ring(self) -> Ring | None:
+        """Of the same view as `links`; None if this daemon is alone in its segment."""
+        term = self._working()
+        return None if term is None else term.ring
+
+    @property
     def forwarder(self) -> Forwarder:
         """Of the installed view."""
         return self.term.forwarder
@@ -175,24 +182,42 @@ class Node:
             head = incoming.head
             if head.digest != self.config.digest:
                 self.counters["packet: other configuration"] += 1
-            elif head.receiver != self.me or head.sender not in self.membership.peers:
-                self.counters["packet: not from a neighbour"] += 1
-            elif isinstance(incoming, Loose):
+            elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
+                if head.sender != self.me:  # a multicast comes back to its sender, too
+                    self.counters["packet: not from a neighbour"] += 1
+            elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
+                assert isinstance(incoming, Loose)
                 self._receive_loose(incoming, now_us)
             else:
-                term = self._working()
-                if term is None or term.view.id != head.view:
-                    self.counters["packet: of another view"] += 1
-                    continue
-                link = term.links.get(head.sender)
-                if link is None:
-                    self.counters["packet: not from a neighbour"] += 1
-                    continue
-                for news in link.receive(incoming, now_us):
-                    self._intake.take(term, news, now_us)
-                    if self._changeover is not None:
-                        self.membership.progress(now_us)
+                self._receive_in_view(incoming, now_us)
         self.is_settled = False
+
+    def _receive_in_view(self, incoming: Packet, now_us: int) -> None:
+        head = incoming.head
+        term = self._working()
+        if term is None or term.view.id != head.view:
+            self.counters["packet: of another view"] += 1
+            return
+        ring = term.ring
+        if ring is not None and head.sender in ring.mates:
+            try:
+                found = ring.receive(incoming, now_us)
+            except BadPacket as error:
+                self.counters[error.reason] += 1
+                return
+            if ring.is_fresh:
+                ring.is_fresh = False
+                term.order.turn(ring.site_seq, ring.site_lts)
+                term.hold.mates = ring.holds
+        elif head.sender in term.links and head.receiver == self.me:
+            found = term.links[head.sender].receive(incoming, now_us)
+        else:
+            self.counters["packet: not from a neighbour"] += 1
+            return
+        for news in found:
+            self._intake.take(term, news, now_us)
+            if self._changeover is not None:
+                self.membership.progress(now_us)
 
     def _receive_loose(self, incoming: Loose, now_us: int) -> None:
         head = incoming.head
@@ -215,6 +240,8 @@ class Node:
             for link in term.links.values():
                 if link.next_deadline_us() <= now_us:
                     link.timeout(now_us)
+            if term.ring is not None:
+                term.ring.timeout(now_us)
             for source in list(
                 term.incomplete
             ):  # needs no deadline of its own: some link has one soon enough
@@ -232,14 +259,14 @@ class Node:
         if term is not None:
             deadline_us = self._earliest_us(deadline_us, term.forwarder.due_us)
             if self._has_news(term):
-                due_us = term.announcer.due_us(term.hold.is_wanted_here)
+                due_us = term.announcer.due_us(term.hold.is_wanted_in_segment)
                 if deadline_us is None or due_us < deadline_us:
                     deadline_us = due_us
-            for link in term.links.values():
+            for link in (*term.links.values(), *((term.ring,) if term.ring is not None else ())):
                 due_us = link.next_deadline_us()
                 if deadline_us is None or due_us < deadline_us:
                     deadline_us = due_us
-            if term.links:
+            if term.links or term.ring is not None:
                 deadline_us = self._earliest_us(deadline_us, self._watch.due_us)
             deadline_us = self._earliest_us(deadline_us, term.hold.due_us())
         self._watch.awaits(deadline_us)
@@ -358,7 +385,7 @@ class Node:
         joining = [
             (parse_event(entry.bundle, entry.header), entry.header.lts)
             for entry in old.undelivered()
-            if entry.source == self.me and entry.header.flags & Flag.EVENT
+            if entry.daemon == self.me and entry.header.flags & Flag.EVENT
         ]
         self._changeover.begin(
             tuple((event.group, lts) for event, lts in joining if event.kind == "join"), now_us
@@ -411,8 +438,8 @@ class Node:
 
     def _count_early_joins(self, now_us: int) -> None:
         early, self._early_joins = self._early_joins, []
-        for source, header, event in early:
-            self.saw_event(source, header, event, now_us)
+        for header, event in early:
+            self.saw_event(header, event, now_us)
 
     # The intake's questions -------------------------------------------------------------------------------
 
@@ -425,14 +452,14 @@ class Node:
         """Whether a bundle must wait for its place in the agreed order whatever its service."""
         return self._origin.keeps_order(header)
 
-    def saw_event(self, source: int, header: Header, event: GroupEvent, now_us: int) -> None:
+    def saw_event(self, header: Header, event: GroupEvent, now_us: int) -> None:
         """A join, leave or disconnect has come in; it takes effect later."""
         if self.is_between_views:
-            self._early_joins.append((source, header, event))
+            self._early_joins.append((header, event))
             return
-        self.delivery.membership.saw((source, header.session), event)
+        self.delivery.membership.saw((header.daemon, header.session), event)
         if event.kind == "join":
-            self._origin.send_missed(event.group, source, header.lts, now_us)
+            self._origin.send_missed(event.group, header.daemon, header.lts, now_us)
 
     # Whatever follows from an event -----------------------------------------------------------------------
 
@@ -453,15 +480,37 @@ class Node:
             return
         term.forwarder.timeout(now_us)
         self._announce(term, now_us)
+        if term.ring is not None:
+            self._let_token_go(term, term.ring, now_us)
         touched = term.forwarder.touched
         if touched:
             for link in touched.values():
                 link.pump(now_us)
             touched.clear()
 
+    def _let_token_go(self, term: Term, ring: Ring, now_us: int) -> None:
+        """Whatever the token was needed for is done."""
+        order = term.order
+        origin = self._origin if self._changeover is None else self._changeover.origin
+        ring.conclude(
+            now_us,
+            number=order.issued,
+            lts=order.lines.clock,
+            aru=order.lines.aru,
+            holds=term.hold.is_wanted_here,
+            is_wanted=origin.is_waiting or (bool(self.sessions.waiting) and self._has_leave),
+            matters=order.highest_lts > order.lines.own_aru,
+        )
+        if not ring.is_holding:
+            order.turn_is_over()
+        order.vouched(ring.site_aru)
+        if order.moved:
+            self.is_settled = False
+
     def _settle_changeover(self, changeover: Changeover, now_us: int) -> None:
         order = changeover.new.order
         while not changeover.is_finished:
+            changeover.origin.flush(now_us)
             order.settle()
             if not order.ready:
                 return
@@ -478,6 +527,7 @@ class Node:
     def _settle_order(self, now_us: int) -> None:
         order = self.term.order
         while True:
+            self._origin.flush(now_us)
             if self.sessions.waiting:
                 self._admit(now_us)
             order.settle()
@@ -490,8 +540,14 @@ class Node:
 
     @property
     def is_accepting(self) -> bool:
-        """Whether new bundles may be ordered: messages flow, nobody holds, and not too much of ours is
-        unstable."""
+        """Whether new bundles may be ordered now."""
+        ring = self.term.ring
+        return self._has_leave and self.order.is_turn and (ring is None or ring.has_room)
+
+    @property
+    def _has_leave(self) -> bool:
+        """Whether new bundles may be ordered when it is this daemon's turn: messages flow, nobody holds, and
+        not too much of ours is unstable."""
         return (
             self.membership.is_active
             and self.merging is None
@@ -526,17 +582,17 @@ class Node:
         elif header.flags & Flag.EVENT:
             self._deliver_event(entry)
         else:
-            self.delivery.message(entry.source, header, entry.bundle)
+            self.delivery.message(entry.daemon, header, entry.bundle)
 
     def _deliver_event(self, entry: Entry) -> None:
         header = entry.header
         event = parse_event(entry.bundle, header)
-        view_id = ViewId(self.term.view.id, 0, header.lts, entry.source)
-        self.delivery.event(entry.source, header, event, lambda group: (view_id, None))
-        if event.kind == "join" and entry.source == self.me:
+        view_id = ViewId(self.term.view.id, 0, header.lts, entry.daemon)
+        self.delivery.event(entry.daemon, header, event, lambda group: (view_id, None))
+        if event.kind == "join" and entry.daemon == self.me:
             self._origin.joined(event.group)
         elif event.kind == "disconnect":
-            self.order.forget_session(entry.source, header.session)
+            self.order.forget_session(entry)
 
     def _merge(self, entry: Entry, now_us: int) -> None:
         """A daemon's members are known; when all are, the groups are whole again."""
@@ -547,26 +603,28 @@ class Node:
         except BadFrame as error:
             self.counters[error.reason] += 1
             groups = ()
-        if self.merging.add(entry.source, groups):
-            view_id = ViewId(self.term.view.id, 0, entry.header.lts, entry.source)
+        if self.merging.add(entry.daemon, groups):
+            view_id = ViewId(self.term.view.id, 0, entry.header.lts, entry.daemon)
             self.delivery.merge(self.merging.gathered, view_id)
             self.merging = None
             self._enter_groups("gop", "merged", now_us)
             self._count_early_joins(now_us)
 
     def _has_news(self, term: Term) -> bool:
-        order = term.order
-        return term.announcer.is_due(order.highest_lts, order.lines.aru, term.hold.is_wanted_here)
+        if not term.speaks:
+            return False
+        _, lts, aru = term.word
+        return term.announcer.is_due(term.order.highest_lts, lts, aru, term.hold.is_wanted_in_segment)
 
     def _announce(self, term: Term, now_us: int) -> None:
-        hold = term.hold.is_wanted_here
-        lines = term.order.lines
+        hold = term.hold.is_wanted_in_segment
         announcer = term.announcer
-        if not announcer.is_due(term.order.highest_lts, lines.aru, hold) or announcer.due_us(hold) > now_us:
+        if not self._has_news(term) or announcer.due_us(hold) > now_us:
             return
-        announcer.announced(now_us, lines.clock, lines.aru, hold)
-        serial = term.hold.next_serial()
-        term.forwarder.update(Update(self.me, hold, serial, term.order.number, lines.clock, lines.aru))
+        number, lts, aru = term.word
+        announcer.announced(now_us, lts, aru, hold)
+        update = Update(self.me, hold, term.hold.next_serial(), number, lts, aru)
+        term.forwarder.announce(update)
 
     @property
     def is_quiet(self) -> bool:
@@ -578,6 +636,7 @@ class Node:
             and not self.order.ahead_count
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())
+            and (self.term.ring is None or self.term.ring.is_quiet)
             and not self._has_news(self.term)
         )
 

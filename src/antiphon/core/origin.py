@@ -1,6 +1,6 @@
 """Where this daemon's own bundles begin: each gets its place in the order and is sent on its way."""
 
-from collections import Counter
+from collections import Counter, deque
 
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
@@ -32,6 +32,7 @@ class Origin:
         self._my_site = 1 << config.site_of(me)
         self._incarnation = incarnation
         self._view_id = term.view.id
+        self._source = term.order.source
         self._order = term.order
         self._forwarder = term.forwarder
         self._announcer = term.announcer
@@ -43,6 +44,13 @@ class Origin:
         self._control_number = 0  # of our last bundle that is no session's
         self._unreliable_number = 0
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
+        # Bundles of the daemon itself that wait for its turn: destinations, and whether one follows another.
+        self._outbox: deque[tuple[bytearray, int, bool]] = deque()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a bundle of the daemon itself waits for its turn."""
+        return bool(self._outbox)
 
     def send(self, session: Session, pending: Pending, now_us: int) -> None:
         """A session's bundle has its turn."""
@@ -56,13 +64,21 @@ class Origin:
         else:
             self._send_ordered(session, pending, destinations, now_us)
 
-    def send_control(self, data: bytearray, now_us: int, destinations: int | None = None) -> Entry:
-        """A bundle of the daemon itself, for the daemons of these sites, or of all."""
+    def send_control(self, data: bytearray, now_us: int, destinations: int | None = None) -> None:
+        """A bundle of the daemon itself, for the daemons of these sites, or of all; as soon as it is its
+        turn."""
         destinations = self._everybody if destinations is None else destinations | self._my_site
-        header = bundles.parse(data)
-        entry = self._order_bundle(data, header, 0, 0, self._control_number, destinations, now_us)
-        self._control_number = entry.header.number
-        return entry
+        self._outbox.append((data, destinations, True))
+        self.flush(now_us)
+
+    def flush(self, now_us: int) -> None:
+        """Order what waits for this daemon's turn, if it has come."""
+        while self._outbox and self._order.is_turn:
+            data, destinations, is_chained = self._outbox.popleft()
+            previous = self._control_number if is_chained else 0
+            entry = self._order_bundle(data, bundles.parse(data), 0, 0, previous, destinations, now_us)
+            if is_chained:
+                self._control_number = entry.header.number
 
     def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
         """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""
@@ -77,8 +93,8 @@ class Origin:
                 and group in bundles.parse_names(header.names)[1:]
             ):
                 missed.resent |= 1 << daemon
-                wrapper = late_bundle(header, missed.bundle, daemon)
-                self._order_bundle(wrapper, bundles.parse(wrapper), 0, 0, 0, 1 << site, now_us)
+                self._outbox.append((late_bundle(header, missed.bundle, daemon), 1 << site, False))
+        self.flush(now_us)
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must not overtake a join of ours that is under way: it is for the same group, or
@@ -123,9 +139,10 @@ class Origin:
         now_us: int,
     ) -> Entry:
         order = self._order
-        number = order.number + 1
+        assert order.is_turn
+        order.issued = number = order.issued + 1
         lts = order.lines.tick()
-        aru = order.lines.aru
+        aru = order.lines.own_aru
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session, self._incarnation, sequence, number, previous, lts, aru, destinations,
@@ -134,10 +151,13 @@ class Origin:
         bundles.stamp(data, stamped)
         if self._observer is not None:
             self._observer.sent(self._view_id, stamped)
-        entry = Entry(self._me, stamped, data)
+        entry = Entry(self._source, stamped, data)
         order.receive(entry, in_order=self.keeps_order(stamped))
         self._forwarder.bundle(
-            Fragment(self._me, number, destinations, header.length, 0, data), lts=lts, aru=aru, now_us=now_us
+            Fragment(self._source, number, destinations, header.length, 0, data),
+            lts=lts,
+            aru=aru,
+            now_us=now_us,
         )
         self._announcer.announced(now_us, lts, aru)
         return entry

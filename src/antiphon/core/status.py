@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from antiphon import limits
 from antiphon.core.groups.sessions import Session
 from antiphon.core.links.hop import HopLink
+from antiphon.core.links.ring import Ring
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Round
 
@@ -35,6 +36,7 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
             session.private_name for session in node.sessions if session.number in node.hold.slow_sessions
         ],
         "links": [_link(node, number, link, now_us) for number, link in node.links.items()],
+        "ring": None if node.ring is None else _ring(node, node.ring, now_us),
         "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
         "ordering": {
             "clock": order.lines.clock,
@@ -138,6 +140,28 @@ def _link(node: "Node", number: int, link: HopLink, now_us: int) -> dict[str, ob
     }
 
 
+def _ring(node: "Node", ring: Ring, now_us: int) -> dict[str, object]:
+    names = node.config.daemon_names
+    return {
+        "members": [names[number] for number in ring.members],
+        "representative": names[ring.members[0]],
+        "has_token": ring.is_holding,
+        "round_us": ring.round_us,
+        "in_flight_packets": ring.in_flight_packets,
+        "waiting_bytes": ring.waiting_bytes,
+        "mates": [
+            {
+                "name": names[number],
+                "state": mate.state.value,
+                "reason": mate.reason,
+                "silent_us": max(0, now_us - mate.heard_us),
+            }
+            for number, mate in ring.mates.items()
+        ],
+        **ring.counters,
+    }
+
+
 def buffers(node: "Node") -> dict[str, dict[str, int]]:
     """Every buffer with what it holds and the most that it may hold, in bytes.
 
@@ -169,8 +193,12 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
             members * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
         ),
     }
-    for number, link in node.links.items():
-        name = node.config.daemon_names[number]
+    links: dict[str, HopLink | Ring] = {
+        node.config.daemon_names[number]: link for number, link in node.links.items()
+    }
+    if node.ring is not None:
+        links["ring"] = node.ring
+    for name, link in links.items():
         passing = max(per_source, node.config.settings.unstable_bytes + link.largest_waiting_bytes)
         table[f"link_queue:{name}"] = _row(link.waiting_bytes, members * (members + 1) * passing)
         table[f"link_open:{name}"] = _row(link.open_bytes, link.open_limit_bytes)

@@ -7,6 +7,7 @@ a daemon that was itself stopped (its deadlines passed unserved) excuses its pee
 """
 
 from antiphon.core.links.hop import HopLink, LinkState
+from antiphon.core.links.ring import Mate
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.term import Term
@@ -40,14 +41,14 @@ class Watch:
             self.pauses += 1
             self._membership.excuse(pause_us)
             if term is not None:
-                for link in term.links.values():
+                for _, link in term.neighbours():
                     link.heard_us += pause_us
 
     def look(self, term: Term, is_forming: bool, now_us: int) -> None:
         """Suspect the neighbours that are silent for too long or do not get what we send; tell those who may
         not have heard of the view that is being formed."""
         self.due_us = now_us + (self._timing.join_us if is_forming else self._timing.hello_us // 4)
-        for number, link in term.links.items():
+        for number, link in term.neighbours():
             limit_us = self.patience_us(link)
             silent_us = now_us - link.heard_us
             name = self._names[number]
@@ -60,14 +61,14 @@ class Watch:
                 self._membership.lost_link(number, Reason.LINK_FAILED, detail, now_us)
                 return
         if is_forming:
-            for number, link in term.links.items():
+            for number, link in term.neighbours():
                 if link.state is LinkState.CLOSED:
                     self._membership.pass_on(number)
 
-    def patience_us(self, link: HopLink) -> int:
+    def patience_us(self, link: HopLink | Mate) -> int:
         """How long a neighbour may be silent: the configured floor, or two signs of life and three times the
         longest prompt answer."""
         timing = self._timing
-        if link.state is LinkState.CLOSED:
+        if link.state is LinkState.CLOSED or isinstance(link, Mate):
             return timing.suspect_us
         return max(timing.suspect_us, 2 * timing.hello_us + 3 * link.regulator.patience_us)

@@ -14,17 +14,21 @@ from pathlib import Path
 from types import TracebackType
 from weakref import WeakSet
 
+from msgspec import structs
+
 from antiphon import config as configuration
 from antiphon.config import Config
+from antiphon.core.effects import Datagram
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
 from antiphon.runtime import process, status
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
+from antiphon.runtime.multicast import Multicast
 from antiphon.runtime.notices import Notices
 from antiphon.runtime.shaper import Shaper, emulated_paths
-from antiphon.runtime.udp import Offload, UdpSocket
+from antiphon.runtime.udp import Deliver, Offload, UdpSocket
 from antiphon.trace.live import LiveWatcher
 
 ROUNDS_PER_TURN = 4
@@ -160,10 +164,15 @@ class Daemon:
             wall_us=wall_us(),
             observer=self._observer,
         )
+        self._multicast: Multicast | None = None
+        if len(config.daemons_of(config.site_of(self._number))) > 1:
+            self._multicast = Multicast(config, self._number, incarnation, self._udp, now_us())
         self._loop = loop = Loop()
         self._clients = Clients(loop, self._node, config.settings, Notices(_logger), self._status)
         self._clients.listen(self._listeners)
         loop.register(self._udp.fileno(), self._on_datagrams, READABLE)
+        if self._multicast is not None and self._multicast.is_open:
+            loop.register(self._multicast.fileno(), self._on_multicasts, READABLE)
 
     # Work -------------------------------------------------------------------------------------------------
 
@@ -190,6 +199,8 @@ class Daemon:
                 if self._watcher is not None:
                     closing.callback(self._watcher.ended)
                 closing.callback(self._udp.close)
+                if self._multicast is not None:
+                    closing.callback(self._multicast.close)
                 closing.callback(self._clients.stop)
             _logger.info("daemon %s has stopped", self.name)
 
@@ -204,6 +215,8 @@ class Daemon:
         self._thread = None
         self._clients.forget()
         self._udp.close()
+        if self._multicast is not None:
+            self._multicast.close()
         self._loop.forget()
         if self._watcher is not None:
             self._watcher.scroll.forget()
@@ -212,6 +225,8 @@ class Daemon:
         deadlines = [node_deadline_us, self._clients.next_deadline_us()]
         if self._shaper is not None:
             deadlines.append(self._shaper.next_due_us())
+        if self._multicast is not None:
+            deadlines.append(self._multicast.next_due_us())
         if self._watcher is not None:
             deadlines.append(self._look_at_us)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -223,6 +238,8 @@ class Daemon:
         if self._shaper is not None:
             for datagram in self._shaper.due(now):
                 self._udp.send(datagram)
+        if self._multicast is not None:
+            self._multicast.timeout(now)
         if now >= self._tell_drops_at_us:
             self._tell_drops_at_us = now + DROPS_INTERVAL_US
             self._tell_drops()
@@ -241,9 +258,25 @@ class Daemon:
             _logger.warning("daemon %s dropped input: %s", self.name, dropped)
 
     def _on_datagrams(self, _events: int) -> None:
-        now = now_us()
-        node = self._node
-        self._udp.drain(lambda data, segment_bytes: node.receive(data, segment_bytes, now))
+        self._udp.drain(self._receiver(now_us()))
+
+    def _on_multicasts(self, _events: int) -> None:
+        assert self._multicast is not None
+        self._multicast.drain(self._receiver(now_us()))
+
+    def _receiver(self, now: int) -> Deliver:
+        """What becomes of each datagram that is read now."""
+        node, multicast = self._node, self._multicast
+        if multicast is None:
+            return lambda data, segment_bytes: node.receive(data, segment_bytes, now)
+
+        def take(data: memoryview, segment_bytes: int) -> None:
+            if multicast.is_probe(data):
+                multicast.take(data, now)
+            else:
+                node.receive(data, segment_bytes, now)
+
+        return take
 
     def _settle(self, now: int) -> bool:
         """Carry out what the node left behind; False if more is left to do."""
@@ -278,11 +311,22 @@ class Daemon:
 
     def _send(self, now: int) -> None:
         for datagram in self._node.datagrams:
-            if datagram.receiver in self.unreachable:
+            if datagram.receivers:
+                self._send_to_several(datagram, now)
+            elif datagram.receiver in self.unreachable:
                 continue
-            if self._shaper is None or not self._shaper.take(datagram, now):
+            elif self._shaper is None or not self._shaper.take(datagram, now):
                 self._udp.send(datagram)
         self._node.datagrams.clear()
+
+    def _send_to_several(self, datagram: Datagram, now: int) -> None:
+        """What is for other daemons of this site."""
+        if self.unreachable:
+            reachable = tuple(number for number in datagram.receivers if number not in self.unreachable)
+            if reachable:
+                self._udp.send(structs.replace(datagram, receivers=reachable))
+        elif self._multicast is None or not self._multicast.send(datagram, now):
+            self._udp.send(datagram)
 
     def _status(self, now: int) -> bytes:
         """The node's status and what only the runtime knows, as JSON."""
@@ -294,7 +338,9 @@ class Daemon:
             "gro": udp.offload.gro,
             "udp": udp.counters,
             "udp_kernel_drops": udp.kernel_drops(),
-            "udp_last_error": udp.last_error,
+            "multicast": None
+            if self._multicast is None
+            else self._multicast.status(self._config.daemon_names, now),
             "clients": self._clients.counters,
             "output_bytes": self._clients.output_bytes(),
         }

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from antiphon.core.effects import Datagram
 from antiphon.errors import ConfigError, ConnectError
+from antiphon.wire.packet import EVERYBODY
 
 READS_PER_WAKE = 16
 """Then clients and timers get their turn; at most a MiB in trains."""
@@ -68,6 +69,7 @@ class UdpCounters(Struct):
     receive_errors: int = 0
     gso_refused: int = 0
     """Peers on whose path the kernel would not segment: they get their packets one by one."""
+    last_error: str = ""
 
 
 class UdpSocket:
@@ -78,14 +80,11 @@ class UdpSocket:
     ) -> None:
         self.offload = probe() if offload is None else offload
         self.counters = UdpCounters()
-        self.last_error = ""
-        family, own, self._peers = _resolve_all(address, peers)
+        family, self._own, self._peers = _resolve_all(address, peers)
         self._one_by_one: set[int] = set()
         self._segment_option: dict[int, list[tuple[int, int, bytes]]] = {}
-        self._view = memoryview(bytearray(BUFFER_BYTES))
-        self._socket = _bind(family, own, address)
-        if self.offload.gro:
-            self._socket.setsockopt(_SOL_UDP, _UDP_GRO, 1)
+        self._socket = _bind(family, self._own, address)
+        self._reader = TrainReader(self._socket, self.offload, self.counters)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -103,12 +102,40 @@ class UdpSocket:
 
     # Sending ----------------------------------------------------------------------------------------------
 
+    @property
+    def address(self) -> SocketAddress:
+        """Our own."""
+        return self._own
+
+    @property
+    def is_version_4(self) -> bool:
+        """Whether addresses are of IP version 4."""
+        return self._socket.family == socket.AF_INET
+
+    def add_group(self, address: tuple[str, int]) -> None:
+        """Send to a multicast group from now on as to a receiver called EVERYBODY."""
+        interface = socket.inet_aton(str(self._own[0]))
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+        self._peers[EVERYBODY] = address
+
     def send(self, datagram: Datagram) -> None:
-        """Hand the datagram's packets to the kernel; never raises for what the network does."""
+        """Hand the datagram's packets to the kernel, once for each receiver; never raises for what the
+        network does."""
         buffers = datagram.buffers
         if len(buffers) > IOVEC_MAX:
             buffers = [b"".join(buffers)]
-        receiver = datagram.receiver
+        for receiver in datagram.receivers or (datagram.receiver,):
+            self._send_to(receiver, datagram, buffers)
+
+    def send_to_group(self, datagram: Datagram) -> None:
+        """Hand the datagram's packets to the kernel once, for the multicast group."""
+        buffers = datagram.buffers
+        if len(buffers) > IOVEC_MAX:
+            buffers = [b"".join(buffers)]
+        self._send_to(EVERYBODY, datagram, buffers)
+
+    def _send_to(self, receiver: int, datagram: Datagram, buffers: list[bytes | memoryview]) -> None:
         address = self._peers[receiver]
         self.counters.trains_sent += 1
         segment_bytes = datagram.segment_bytes
@@ -120,7 +147,7 @@ class UdpSocket:
             try:
                 self._socket.sendmsg(buffers, self._segment(segment_bytes), 0, address)
             except OSError as error:
-                self._not_segmented(datagram, address, error)
+                self._not_segmented(receiver, datagram, address, error)
 
     def _segment(self, segment_bytes: int) -> list[tuple[int, int, bytes]]:
         option = self._segment_option.get(segment_bytes)
@@ -131,10 +158,12 @@ class UdpSocket:
             self._segment_option[segment_bytes] = option
         return option
 
-    def _not_segmented(self, datagram: Datagram, address: SocketAddress, error: OSError) -> None:
+    def _not_segmented(
+        self, receiver: int, datagram: Datagram, address: SocketAddress, error: OSError
+    ) -> None:
         """A path may refuse what loopback allowed: packets beyond its MTU, a device without checksums."""
         if error.errno in _NO_SEGMENTATION:
-            self._one_by_one.add(datagram.receiver)
+            self._one_by_one.add(receiver)
             self.counters.gso_refused += 1
             self._send_one_by_one(datagram, address)
         else:
@@ -156,23 +185,40 @@ class UdpSocket:
             self.counters.dropped_full += packets
         else:
             self.counters.send_errors += packets
-            self.last_error = error.strerror or str(error)
+            self.counters.last_error = error.strerror or str(error)
 
     # Receiving --------------------------------------------------------------------------------------------
 
     def drain(self, deliver: Deliver) -> None:
         """Read what waits, up to a fair share, and hand each train to `deliver`; its buffer is reused."""
-        read = self._read_train if self.offload.gro else self._read_packet
+        self._reader.drain(deliver)
+
+
+class TrainReader:
+    """Reads the trains that come to one socket."""
+
+    def __init__(self, source: socket.socket, offload: Offload, counters: UdpCounters) -> None:
+        self._socket = source
+        self._counters = counters
+        self._view = memoryview(bytearray(BUFFER_BYTES))
+        self._read = self._read_packet
+        if offload.gro:
+            source.setsockopt(_SOL_UDP, _UDP_GRO, 1)
+            self._read = self._read_train
+
+    def drain(self, deliver: Deliver) -> None:
+        """Read what waits, up to a fair share, and hand each train to `deliver`; its buffer is reused."""
+        read = self._read
         for _ in range(READS_PER_WAKE):
             try:
                 size, segment_bytes = read()
             except BlockingIOError:
                 return
             except OSError as error:  # an ICMP message about something sent earlier
-                self.counters.receive_errors += 1
-                self.last_error = error.strerror or str(error)
+                self._counters.receive_errors += 1
+                self._counters.last_error = error.strerror or str(error)
                 continue
-            self.counters.trains_received += 1
+            self._counters.trains_received += 1
             deliver(self._view[:size], segment_bytes)
 
     def _read_packet(self) -> tuple[int, int]:
@@ -215,18 +261,20 @@ def _resolve(address: tuple[str, int], family: int = socket.AF_UNSPEC) -> list[t
     return [(kind, place) for kind, _, _, _, place in found]
 
 
+def enlarge(bound: socket.socket) -> None:
+    """Give the socket room for what comes while the daemon is busy with something else."""
+    for option, forced in ((socket.SO_RCVBUF, _SO_RCVBUFFORCE), (socket.SO_SNDBUF, _SO_SNDBUFFORCE)):
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BUFFER_BYTES)
+        except PermissionError:  # only root may go beyond the system's limit
+            bound.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+
+
 def _bind(family: int, own: SocketAddress, address: tuple[str, int]) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_DGRAM)
     try:
         bound.setblocking(False)
-        for option, forced in (
-            (socket.SO_RCVBUF, _SO_RCVBUFFORCE),
-            (socket.SO_SNDBUF, _SO_SNDBUFFORCE),
-        ):
-            try:
-                bound.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BUFFER_BYTES)
-            except PermissionError:  # only root may go beyond the system's limit
-                bound.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+        enlarge(bound)
         bound.bind(own)
     except OSError as error:
         bound.close()

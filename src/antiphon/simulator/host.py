@@ -285,7 +285,8 @@ class Host:
 
     def _send(self, datagram: Datagram) -> None:
         data = b"".join(datagram.buffers)
-        self._world.carry(self.number, datagram.receiver, data, datagram.segment_bytes)
+        for receiver in datagram.receivers or (datagram.receiver,):
+            self._world.carry(self.number, receiver, data, datagram.segment_bytes)
 
     # Clients ----------------------------------------------------------------------------------------------
 

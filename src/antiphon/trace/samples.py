@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from antiphon.core.links.ring import Ring
 from antiphon.core.node import Node
 from antiphon.core.status import buffers
 from antiphon.trace.records import Event, Record
@@ -24,7 +25,10 @@ def fill(node: Node) -> dict[str, tuple[int, int]]:
 
 
 def link_samples(node: Node, time_us: int) -> Iterator[Record]:
-    """A record for each link of the installed view; their positions are still to be set."""
+    """A record for each link of the installed view, and for its ring, whose peer is called after all who are
+    on it; their positions are still to be set."""
+    if node.term.ring is not None:
+        yield _ring_sample(node, node.term.ring, time_us)
     names = node.config.daemon_names
     for number, link in node.term.links.items():
         told = {_COUNTERS[name]: count for name, count in link.counters.items() if name in _COUNTERS}
@@ -38,3 +42,18 @@ def link_samples(node: Node, time_us: int) -> Iterator[Record]:
         record.state = link.state.value
         record.link = told
         yield record
+
+
+def _ring_sample(node: Node, ring: Ring, time_us: int) -> Record:
+    told = {_COUNTERS[name]: count for name, count in ring.counters.items() if name in _COUNTERS}
+    told["round_trip_us"] = ring.round_us
+    told["in_flight_packets"] = ring.in_flight_packets
+    told["waiting_bytes"] = ring.waiting_bytes
+    told["tokens"] = ring.counters["tokens"]
+    told["tokens_resent"] = ring.counters["tokens_resent"]
+    record = Record(0, time_us, Event.LINK, node.name)
+    record.peer = "ring " + "-".join(node.config.daemon_names[number] for number in ring.members)
+    record.daemon_view = node.view.id
+    record.state = "open"
+    record.link = told
+    return record

@@ -2,13 +2,13 @@
 
     offset size  field
      0     1    magic          0xA7
-     1     1    version        2
+     1     1    version        3
      2     1    kind           see PacketKind
      3     1    seal           0: plain. Otherwise a key number: the body is encrypted and the packet ends
                                in a tag of 16 bytes. Every size below leaves room for that tag.
      4     4    digest         of the configuration: strangers and other clusters are refused
      8     2    sender         daemon number
-    10     2    receiver       daemon number
+    10     2    receiver       daemon number; EVERYBODY: all members of the sender's ring
     12     4    incarnation    of the sender's process
     16     8    view           the daemon view to whose links the packet belongs; 0: none (BEAT, PROPOSAL)
     24     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
@@ -16,14 +16,18 @@
 
 HELLO body: sender's clock (8), the last clock value that the receiver sent (8). ACK body: aru (8), highest
 number sent (8), how long ago the newest packet came, in microseconds (4). NACK body: aru (8), count (2),
-count x (first number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`.
+count x (first number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD
+bodies: see `token`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
-    FRAGMENT  offset (4), source daemon (2), zero (2), bundle bytes in all (4), bundle number (8),
+    FRAGMENT  offset (4), source (2), zero (2), bundle bytes in all (4), bundle number (8),
               destinations (8), bytes
-    UPDATE    source daemon (2), flags (2), serial (4), number (8), lts (8), aru (8)
-    SKIP      source daemon (2), zero (2), first number (8), last number (8), lts (8), aru (8)
+    UPDATE    source (2), flags (2), serial (4), number (8), lts (8), aru (8)
+    SKIP      source (2), zero (2), first number (8), last number (8), lts (8), aru (8)
+
+A source is a segment of the view, named by the number of its first daemon: the bundles of all its daemons are
+numbered together.
 
 A train is what the kernel sends or receives in one call: packets of equal size back to back, only the last
 may be shorter. A train whose packets carry consecutive numbers and one bundle's consecutive bytes is parsed
@@ -40,7 +44,7 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 
 MAGIC = 0xA7
-VERSION = 2
+VERSION = 3
 SEAL_TAG_BYTES = 16
 
 _PREFIX = Layout("!BBBBIHHIQ")
@@ -64,6 +68,8 @@ FRAGMENT_PACKET_BYTES = HEAD_BYTES + ITEM_BYTES + FRAGMENT_BYTES
 _FRAGMENT_REST = Layout("!HHIQQ")
 assert HEAD_BYTES == 32 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 64
 
+EVERYBODY = 0xFFFF
+"""The receiver of what goes to all members of a ring."""
 UPDATE_HOLD = 1
 
 
@@ -79,6 +85,16 @@ class PacketKind(IntEnum):
     """A sign of life between any two daemons, linked or not: ALIVE and JOIN of the thesis."""
     PROPOSAL = 7
     """A daemon view that is to be formed: NEWMEMB of the thesis."""
+    TOKEN = 8
+    """The right to send on a ring, handed to the next member."""
+    HURRY = 9
+    """A member of a ring wants the token from the one that keeps it."""
+    HELD = 10
+    """Nothing is to be done on a ring: the sender keeps the token for a while."""
+    PROBE = 11
+    """Sent by multicast: does it get through? Never seen by the protocols."""
+    PROBED = 12
+    """The answer to a probe, sent by unicast."""
 
 
 class ItemType(IntEnum):
@@ -91,7 +107,13 @@ class ItemType(IntEnum):
 
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
 _CARRYING = (int(PacketKind.DATA), int(PacketKind.UNRELIABLE))
-_LOOSE = (int(PacketKind.BEAT), int(PacketKind.PROPOSAL))
+_LOOSE = tuple(
+    int(kind)
+    for kind in (
+        PacketKind.BEAT, PacketKind.PROPOSAL, PacketKind.TOKEN, PacketKind.HURRY, PacketKind.HELD,
+        PacketKind.PROBE, PacketKind.PROBED,
+    )
+)  # fmt: skip
 _FRAGMENT_TYPE = int(ItemType.FRAGMENT)
 
 
@@ -119,13 +141,13 @@ class Fragment(Struct, frozen=True):
 
 
 class Update(Struct, frozen=True):
-    """A daemon's word on where it stands: all its bundles up to `number` are out, its next one is later than
-    `lts`, it has everything up to `aru`; `hold` asks senders to wait for its clients."""
+    """A segment's word on where it stands: all its bundles up to `number` are out, its next one is later than
+    `lts`, its daemons have everything up to `aru`; `hold` asks senders to wait for their clients."""
 
     source: int
     hold: bool
     serial: int
-    """Counts the daemon's updates: of two, the one with the greater serial is the newer."""
+    """Counts the segment's updates: of two, the one with the greater serial is the newer."""
     number: int
     lts: int
     aru: int
@@ -180,7 +202,7 @@ class Nack(Struct, frozen=True):
 
 
 class Loose(Struct, frozen=True):
-    """A packet that belongs to no link: a BEAT or a PROPOSAL."""
+    """A packet whose body is read elsewhere: of the membership, or a ring's token and what is said of it."""
 
     head: Head
     body: bytes

@@ -21,12 +21,12 @@ _STOP_TIMEOUT_S = 5.0
 
 
 @contextmanager
-def daemons(sites: int) -> Iterator[list[str]]:
-    """Start one daemon process a site and wait until they have found each other; yields the addresses for
-    their clients. All are gone afterwards."""
+def daemons(sites: int, per_site: int = 1) -> Iterator[list[str]]:
+    """Start so many daemon processes a site and wait until they have found each other; yields the addresses
+    for their clients. All are gone afterwards."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
-        config = local_config(sites, directory)
+        config = local_config(sites, directory, daemons=per_site)
         file = directory / "cluster.toml"
         file.write_text(_as_toml(config))
         started = []

@@ -113,6 +113,10 @@ class Reception:
         self.ask_us = min((gap.ask_us for gap in self._gaps.values()), default=None)
         return ranges, asked_most
 
+    def oldest_us(self) -> int | None:
+        """When the gap was noticed that has been there for longest; None if nothing is missing."""
+        return min((gap.noticed_us for gap in self._gaps.values()), default=None)
+
     def forgive(self) -> None:
         """Start counting vain attempts anew."""
         for gap in self._gaps.values():

@@ -200,7 +200,7 @@ class Recovery:
         return (
             header.service < Service.CAUSAL
             or header.lts <= self.committed_line
-            or entry.source in self.committed
+            or entry.daemon in self.committed
         )
 
     def line_of(self, hosts: Iterable[int]) -> int:

@@ -9,7 +9,7 @@ class Entry(Struct, eq=False):
     """A complete bundle that this daemon has, until it is delivered and known to be everywhere."""
 
     source: int
-    """Site number; with one daemon a site, its daemon's number as well."""
+    """In whose numbering it stands: the first daemon of its sender's segment."""
     header: Header
     bundle: bytes | bytearray | memoryview
     delivered: bool = False
@@ -17,6 +17,11 @@ class Entry(Struct, eq=False):
     """Delivered here only once every other site has it: a site's first join to a group."""
     resent: int = 0
     """Mask of the daemons to which it was sent again because they joined its group while it was under way."""
+
+    @property
+    def daemon(self) -> int:
+        """Who sent it."""
+        return self.header.daemon
 
     def __lt__(self, other: "Entry") -> bool:
         """Decides between bundles of equal lts, which only a broken or hostile peer can make."""

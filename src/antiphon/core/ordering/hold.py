@@ -1,7 +1,8 @@
 """Waiting for slow receivers, but not for ever.
 
-A daemon whose client does not keep up asks all senders to hold; every update carries that wish. A session may
-hold the senders for a limited time, after that only its own queue grows.
+A daemon whose client does not keep up asks all senders to hold: those of its segment by the token, others by
+the updates of its segment. A session may hold the senders for a limited time, after that only its own queue
+grows.
 """
 
 from collections import Counter
@@ -14,11 +15,13 @@ class Hold:
     """Who must be waited for before new messages are ordered."""
 
     def __init__(self, me: int) -> None:
-        self.daemons: set[int] = set()
-        """Other daemons that asked to hold."""
+        self.sources: set[int] = set()
+        """Other segments that asked to hold."""
+        self.mates: frozenset[int] = frozenset()
+        """Daemons of our segment that asked to hold."""
         self._me = me
         self._slow: dict[int, int] = {}  # our session with too much output -> until when it is waited for
-        self._serials: Counter[int] = Counter()  # of each daemon's newest update
+        self._serials: Counter[int] = Counter()  # of each segment's newest update
 
     @property
     def is_wanted_here(self) -> bool:
@@ -26,12 +29,22 @@ class Hold:
         return bool(self._slow)
 
     @property
+    def is_wanted_in_segment(self) -> bool:
+        """Whether a client of any daemon of our segment is behind."""
+        return bool(self._slow or self.mates)
+
+    @property
+    def daemons(self) -> set[int]:
+        """Those on whose behalf we wait, others than us; of other segments their first daemon."""
+        return self.sources | self.mates
+
+    @property
     def slow_sessions(self) -> set[int]:
         """Our sessions because of which all senders wait."""
         return set(self._slow)
 
     def __bool__(self) -> bool:
-        return bool(self._slow or self.daemons)
+        return bool(self._slow or self.mates or self.sources)
 
     def behind(self, session: int, now_us: int) -> None:
         """Too much output waits for a session of ours."""
@@ -54,14 +67,14 @@ class Hold:
             del self._slow[session]
 
     def heard(self, update: Update) -> None:
-        """Another daemon's update: the newest word counts, whatever order they come in."""
+        """A segment's update: the newest word counts, whatever order they come in."""
         if update.serial <= self._serials[update.source]:
             return
         self._serials[update.source] = update.serial
         if update.hold:
-            self.daemons.add(update.source)
+            self.sources.add(update.source)
         else:
-            self.daemons.discard(update.source)
+            self.sources.discard(update.source)
 
     def next_serial(self) -> int:
         """For an update of ours."""

@@ -1,8 +1,8 @@
 """The two lines that decide delivery and discard.
 
 Follows: thesis 5.1. C[i] is the lts up to which everything from source i has come; HA[i] is the aru that it
-last announced. The agreed line is the smallest C, the stable line the smallest HA. Sources are the daemons of
-the view.
+last announced. The agreed line is the smallest C, the stable line the smallest HA. Sources are the segments
+of the view, each called by its first daemon.
 Deviation: the daemon stands in the last bits of an lts. Lamport's rule holds, no two bundles share an lts,
 and one number is the whole place in the order, where the thesis breaks ties by site.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 _DAEMON_BITS = 10
 _NOBODY = 1 << 63
-"""Where a daemon that is not in the view stands: it holds nothing back."""
+"""Where one that is no source in the view stands: it holds nothing back."""
 
 
 def stamp_after(lts: int, daemon: int) -> int:
@@ -24,9 +24,12 @@ def stamp_after(lts: int, daemon: int) -> int:
 
 
 class Lines:
-    """What each daemon of a view is known to have sent and received, as lts values."""
+    """What each source of a view is known to have sent and received, as lts values."""
 
-    def __init__(self, daemons: int, me: int, members: Iterable[int], start: int, clock: int) -> None:
+    def __init__(
+        self, daemons: int, me: int, sources: Iterable[int], start: int, clock: int, own: int, is_alone: bool
+    ) -> None:
+        """`own` is the source to which this daemon belongs, `is_alone` whether nobody else does."""
         self.clock = clock
         """Lamport's: this daemon's next bundle is born with a greater lts."""
         self.agreed = start
@@ -34,16 +37,18 @@ class Lines:
         self.stable = start
         """Every bundle with an lts up to this is known to have come everywhere it had to."""
         self.stable_elsewhere = start
-        """The same, this daemon not counted."""
+        """The same, our own source not counted."""
         self.aru = start
-        """What this daemon announces: the agreed line, unless something holds it back."""
+        """What this daemon vouches for: the agreed line, unless something holds it back."""
         self.held_below: int | None = None
         """While set, this daemon does not vouch for anything from this lts on."""
         self._me = me
+        self._own = own
+        self._is_alone = is_alone
         self._received = [_NOBODY] * daemons
         self._arus = [_NOBODY] * daemons
-        for member in members:
-            self._received[member] = self._arus[member] = start
+        for source in sources:
+            self._received[source] = self._arus[source] = start
 
     def tick(self) -> int:
         """The lts of a new bundle of this daemon."""
@@ -55,30 +60,39 @@ class Lines:
         if lts > self.clock:
             self.clock = lts
 
-    def claim(self, daemon: int, lts: int, aru: int) -> None:
-        """Everything from `daemon` up to `lts` has come here; it has everything up to `aru`."""
-        if lts > self._received[daemon]:
-            self._received[daemon] = lts
-        if aru > self._arus[daemon]:
-            self._arus[daemon] = aru
+    def claim(self, source: int, lts: int, aru: int) -> None:
+        """Everything from `source` up to `lts` has come here; it has everything up to `aru`."""
+        if lts > self._received[source]:
+            self._received[source] = lts
+        if aru > self._arus[source]:
+            self._arus[source] = aru
 
-    def complete(self, daemon: int) -> int:
-        """The lts up to which everything from `daemon` has come."""
-        return self._received[daemon]
+    def complete(self, source: int) -> int:
+        """The lts up to which everything from `source` has come."""
+        return self._received[source]
 
-    def advance(self) -> None:
-        """Draw both lines again."""
-        self._received[self._me] = self.clock
+    @property
+    def own_aru(self) -> int:
+        """What our source announces: everybody in it has everything up to this."""
+        return self._arus[self._own]
+
+    def advance(self, is_complete: bool) -> None:
+        """Draw both lines again. `is_complete` says that nobody but this daemon can be about to send
+        something in the name of our source, and that all that was sent so far is here."""
+        own = self._own
+        if is_complete:
+            self._received[own] = self.clock
         self.agreed = min(self._received)
         aru = self.agreed
         if self.held_below is not None and aru >= self.held_below:
             aru = self.held_below - 1
-        self.aru = self._arus[self._me] = max(aru, self.aru)
+        self.aru = max(aru, self.aru)
+        own_aru = self._arus[own] = self.aru if self._is_alone else self._arus[own]
         self.stable = min(self._arus)
-        self._arus[self._me] = _NOBODY
+        self._arus[own] = _NOBODY
         self.stable_elsewhere = min(self._arus)
-        self._arus[self._me] = self.aru
+        self._arus[own] = own_aru
 
     def slowest(self) -> tuple[int, int]:
-        """The daemons that hold back the agreed and the stable line."""
+        """The sources that hold back the agreed and the stable line."""
         return self._received.index(min(self._received)), self._arus.index(min(self._arus))

@@ -19,6 +19,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.state import SourceState, to_ranges
+from antiphon.core.overlay.topology import Segment
 from antiphon.service import Service
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.packet import Skip, Update
@@ -26,10 +27,14 @@ from antiphon.wire.packet import Skip, Update
 _CLAIMS_MAX = 64
 
 
-class _Source:
-    """What has come from one daemon."""
+Sender = tuple[int, int]
+"""A daemon and its session."""
 
-    __slots__ = ("ahead", "blocked", "claims", "contiguous", "held_bytes")
+
+class _Source:
+    """What has come from one source."""
+
+    __slots__ = ("ahead", "blocked", "claims", "contiguous")
 
     def __init__(self) -> None:
         self.contiguous = 0
@@ -38,21 +43,34 @@ class _Source:
         """First number after a gap -> (last number, lts, aru) of a bundle or range that came early."""
         self.claims: list[tuple[int, int, int]] = []
         """(number, lts, aru) of updates that wait for bundles before them."""
-        self.blocked: set[int] = set()
-        """Sessions with something that waits for other numbers."""
-        self.held_bytes = 0
+        self.blocked: set[Sender] = set()
+        """Those with something that waits for other numbers."""
 
 
 class SymmetricOrder:
     """The ordering of one daemon: bundles, skips and updates in; deliverable bundles out, through `ready`."""
 
     def __init__(
-        self, daemons: int, me: int, members: tuple[int, ...] | None = None, start: int = 0, clock: int = 0
+        self,
+        daemons: int,
+        me: int,
+        segments: tuple[Segment, ...] | None = None,
+        start: int = 0,
+        clock: int = 0,
     ) -> None:
-        """The order of the view with `members` (of `daemons` in all), which began at the lts `start`."""
-        members = tuple(range(daemons)) if members is None else members
+        """The order of the view with `segments` (of `daemons` in all), which began at the lts `start`."""
+        if segments is None:
+            segments = tuple((daemon,) for daemon in range(daemons))
+        mine = next(segment for segment in segments if me in segment)
+        sources = [segment[0] for segment in segments]
         self.me = me
-        self.lines = Lines(daemons, me, members, start, max(start, clock))
+        self.source = mine[0]
+        """In whose name this daemon's bundles are numbered."""
+        self.is_turn = len(mine) == 1
+        """Whether this daemon may number bundles now: it is alone in its segment, or has the token."""
+        self.issued = 0
+        """The greatest number that our source is known to have given to a bundle; all, if it is our turn."""
+        self.lines = Lines(daemons, me, sources, start, max(start, clock), self.source, self.is_turn)
         self.delivered_line = start
         """The lts of the last bundle that was delivered in the agreed order."""
         self.highest_lts = start
@@ -64,8 +82,10 @@ class SymmetricOrder:
         """Of any bundle so far: limits may be overshot by one."""
         self.observer: Callable[[Header], None] | None = None
         """Told of each bundle when it comes in."""
-        self._sources = {member: _Source() for member in members}
-        self._chains: dict[tuple[int, int], Chain] = {}
+        self.own_unstable_bytes = 0
+        """Of the bundles of this daemon."""
+        self._sources = {source: _Source() for source in sources}
+        self._chains: dict[Sender, Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
         self._order: list[tuple[int, Entry]] = []
         self._held: list[tuple[int, Entry]] = []
@@ -79,26 +99,34 @@ class SymmetricOrder:
 
     # Sending ----------------------------------------------------------------------------------------------
 
-    @property
-    def number(self) -> int:
-        """The number of this daemon's newest bundle."""
-        return self._sources[self.me].contiguous
-
-    @property
-    def own_unstable_bytes(self) -> int:
-        return self._sources[self.me].held_bytes
-
-    def held_of(self, source: int) -> list[Entry]:
+    def held_of(self, daemon: int) -> list[Entry]:
         """The unstable bundles of one daemon, in their order."""
-        return [entry for _, entry in sorted(self._held) if entry.source == source]
+        return [entry for _, entry in sorted(self._held) if entry.daemon == daemon]
 
-    def late_bytes(self, source: int | None = None) -> int:
+    def late_bytes(self, daemon: int | None = None) -> int:
         """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
         return sum(
             len(entry.bundle)
             for _, entry in self._held
-            if entry.header.flags & Flag.LATE and source in (None, entry.source)
+            if entry.header.flags & Flag.LATE and daemon in (None, entry.daemon)
         )
+
+    def turn(self, number: int, lts: int) -> None:
+        """The token has come: our source's bundles up to `number` are out, the next one is later than
+        `lts`."""
+        self.is_turn = True
+        self.issued = max(self.issued, number)
+        self.update(Update(self.source, False, 0, number, lts, 0))
+
+    def turn_is_over(self) -> None:
+        """The token has gone on, with our clock."""
+        self.is_turn = False
+
+    def vouched(self, aru: int) -> None:
+        """Everybody in our segment has everything up to this lts."""
+        if aru > self.lines.own_aru:
+            self.lines.claim(self.source, 0, aru)
+            self.moved = True
 
     @property
     def held_count(self) -> int:
@@ -133,7 +161,7 @@ class SymmetricOrder:
             self._catch_up(entry.source, source)
         self._place(entry, in_order)
         if source.blocked:
-            self._retry(entry.source, source)
+            self._retry(source)
         return True
 
     def receive_late(self, entry: Entry) -> None:
@@ -155,10 +183,10 @@ class SymmetricOrder:
         source.ahead[first] = (skip.last, skip.lts, skip.aru)
         self._catch_up(skip.source, source)
         if source.blocked:
-            self._retry(skip.source, source)
+            self._retry(source)
 
     def update(self, update: Update) -> None:
-        """Another daemon's word on where it stands."""
+        """A source's word on where it stands."""
         self._saw(update.lts, of_a_bundle=False)
         source = self._sources[update.source]
         if update.number <= source.contiguous:
@@ -169,10 +197,11 @@ class SymmetricOrder:
         if len(source.claims) > _CLAIMS_MAX:
             del source.claims[-2]  # the newest says the most, the older ones apply sooner
 
-    def forget_session(self, source: int, session: int) -> None:
-        """The session is over and its last bundle is delivered."""
-        self._chains.pop((source, session), None)
-        self._sources[source].blocked.discard(session)
+    def forget_session(self, entry: Entry) -> None:
+        """The session is over: this was its last bundle, and is delivered."""
+        sender = (entry.daemon, entry.header.session)
+        self._chains.pop(sender, None)
+        self._sources[entry.source].blocked.discard(sender)
 
     def saw_unreliable(self, lts: int) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
@@ -198,14 +227,15 @@ class SymmetricOrder:
         if size > self.largest_bytes:
             self.largest_bytes = size
         self.held_bytes += size
-        self._sources[entry.source].held_bytes += size
+        if entry.header.daemon == self.me:
+            self.own_unstable_bytes += size
         heapq.heappush(self._held, (lts, entry))
 
     def _chain(self, entry: Entry) -> Chain:
-        key = (entry.source, entry.header.session)
-        chain = self._chains.get(key)
+        sender = (entry.header.daemon, entry.header.session)
+        chain = self._chains.get(sender)
         if chain is None:
-            chain = self._chains[key] = Chain()
+            chain = self._chains[sender] = Chain()
         return chain
 
     def _place(self, entry: Entry, in_order: bool) -> None:
@@ -220,7 +250,7 @@ class SymmetricOrder:
             self._deliver(entry)
         else:
             chain.wait(entry)
-            source.blocked.add(entry.header.session)
+            source.blocked.add((entry.header.daemon, entry.header.session))
 
     def _catch_up(self, number_of_source: int, source: _Source) -> None:
         while (reached := source.ahead.pop(source.contiguous + 1, None)) is not None:
@@ -235,15 +265,15 @@ class SymmetricOrder:
             _, lts, aru = source.claims.pop(0)
             self.lines.claim(number_of_source, lts, aru)
 
-    def _retry(self, number_of_source: int, source: _Source) -> None:
-        for session in sorted(source.blocked):
-            chain = self._chains.get((number_of_source, session))
+    def _retry(self, source: _Source) -> None:
+        for sender in sorted(source.blocked):
+            chain = self._chains.get(sender)
             if chain is None:
-                source.blocked.discard(session)
+                source.blocked.discard(sender)
                 continue
             chain.release(source.contiguous, self._hand_up)
             if not chain.is_blocked:
-                source.blocked.discard(session)
+                source.blocked.discard(sender)
 
     # Delivering -------------------------------------------------------------------------------------------
 
@@ -253,7 +283,7 @@ class SymmetricOrder:
             return
         self.moved = False
         lines = self.lines
-        lines.advance()
+        lines.advance(self._is_complete)
         order = self._order
         while order and order[0][0] <= lines.agreed:
             lts, entry = order[0]
@@ -271,9 +301,16 @@ class SymmetricOrder:
             _, entry = heapq.heappop(held)
             size = len(entry.bundle)
             self.held_bytes -= size
-            self._sources[entry.source].held_bytes -= size
-            if entry.source == self.me and entry.header.session:
-                self.own_stable[entry.header.session] = entry.header.sequence + entry.header.message_count - 1
+            header = entry.header
+            if header.daemon == self.me:
+                self.own_unstable_bytes -= size
+                if header.session:
+                    self.own_stable[header.session] = header.sequence + header.message_count - 1
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether nothing of our source can be missing here or come from another daemon now."""
+        return self.is_turn and self._sources[self.source].contiguous >= self.issued
 
     def wait_for_others(self, entry: Entry) -> None:
         """Deliver a bundle of ours only once every other site has it, and vouch for nothing from it on
@@ -285,7 +322,7 @@ class SymmetricOrder:
     def _vouch_again(self) -> None:
         self._waiting_for_others.popleft()
         self.lines.held_below = self._waiting_for_others[0] if self._waiting_for_others else None
-        self.lines.advance()
+        self.lines.advance(self._is_complete)
 
     def _deliver(self, entry: Entry) -> None:
         self._hand_up(entry)
@@ -294,7 +331,7 @@ class SymmetricOrder:
         if chain.is_blocked:
             chain.release(source.contiguous, self._hand_up)
             if chain.is_blocked:
-                source.blocked.add(entry.header.session)
+                source.blocked.add((entry.header.daemon, entry.header.session))
 
     def _hand_up(self, entry: Entry) -> None:
         assert not entry.delivered
@@ -310,12 +347,16 @@ class SymmetricOrder:
             source.blocked.clear()
 
     def tell(self, source: int) -> SourceState:
-        """What is known here of one daemon's bundles."""
+        """What is known here of one source's bundles."""
         known = self._sources[source]
         ahead = sorted((first, last) for first, (last, _, _) in known.ahead.items())
         highest = max([known.contiguous, *(last for _, last in ahead), *(claim[0] for claim in known.claims)])
         held = sorted(entry.header.number for _, entry in self._held if entry.source == source)
-        lts = self.lines.clock if source == self.me else self.lines.complete(source)
+        lts = self.lines.complete(source)
+        if source == self.source:
+            highest = max(highest, self.issued)
+            if self._is_complete:
+                lts = self.lines.clock
         return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(held))
 
     def has(self, source: int, number: int) -> bool:

@@ -6,8 +6,10 @@ delta, rather than in one meta-packet per message. The rule stays that whatever 
 source is preceded by what it skipped.
 """
 
-from antiphon.core.links.hop import HopLink
-from antiphon.core.overlay.routing import Branch
+from collections.abc import Mapping
+from typing import Protocol
+
+from antiphon.core.overlay.routing import RING, Branch
 from antiphon.wire.packet import Fragment, Skip, Update
 
 
@@ -22,60 +24,100 @@ class _Skipped:
         self.due_us: int | None = None
 
 
+class Way(Protocol):
+    """Where a branch begins: a link, or the ring."""
+
+    def send(self, fragment: Fragment) -> None: ...
+
+    def send_unreliable(self, fragment: Fragment) -> None: ...
+
+    def send_update(self, update: Update) -> None: ...
+
+    def send_skip(self, skip: Skip) -> None: ...
+
+    def pump(self, now_us: int) -> None: ...
+
+
 class Forwarder:
-    """Sends what starts at this site, and passes on what comes through."""
+    """Sends what starts at this daemon, and passes on what comes through.
+
+    What came over the ring, all others of the segment have got, too.
+    """
 
     def __init__(
-        self, branches: dict[int, tuple[Branch, ...]], links: dict[int, HopLink], delta_us: int
+        self,
+        branches: dict[int, tuple[Branch, ...]],
+        links: Mapping[int, Way],
+        ring: Way | None,
+        delta_us: int,
     ) -> None:
-        self._branches = branches
-        self._links = links
+        self._all = branches
+        self._outward = {
+            source: tuple(branch for branch in some if branch.neighbour != RING)
+            for source, some in branches.items()
+        }
+        self._links: dict[int, Way] = dict(links)
+        if ring is not None:
+            self._links[RING] = ring
         self._delta_us = delta_us
         self._skipped: dict[tuple[int, int], _Skipped] = {}
         self._due_us: int | None = None
-        self.touched: dict[int, HopLink] = {}
+        self.touched: dict[int, Way] = {}
         """Links that were given something to send since the owner last pumped them."""
 
     def bundle(self, fragment: Fragment, *, lts: int, aru: int, now_us: int) -> None:
         """A whole bundle starts here."""
-        for branch in self._branches[fragment.source]:
+        for branch in self._all[fragment.source]:
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
             else:
                 skip = Skip(fragment.source, fragment.number, fragment.number, lts, aru)
                 self._skip(branch.neighbour, skip, now_us)
 
-    def fragment(self, fragment: Fragment) -> None:
+    def _branches(self, source: int, from_ring: bool) -> tuple[Branch, ...]:
+        return self._outward[source] if from_ring else self._all[source]
+
+    def fragment(self, fragment: Fragment, from_ring: bool) -> None:
         """Bytes of a bundle pass through, whatever else of it is still missing.
 
         Where a branch has no receiver nothing is said here: `head` does, which knows the bundle's lts.
         """
-        for branch in self._branches[fragment.source]:
+        for branch in self._branches(fragment.source, from_ring):
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
 
-    def head(self, source: int, number: int, destinations: int, lts: int, aru: int, now_us: int) -> None:
+    def head(self, fragment: Fragment, lts: int, aru: int, now_us: int, from_ring: bool) -> None:
         """The start of a bundle passes through: the branches without receivers skip the bundle."""
-        for branch in self._branches[source]:
-            if not branch.below & destinations:
+        source, number = fragment.source, fragment.number
+        for branch in self._branches(source, from_ring):
+            if not branch.below & fragment.destinations:
                 self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us)
 
-    def unreliable(self, fragment: Fragment) -> None:
-        for branch in self._branches[fragment.source]:
+    def unreliable(self, fragment: Fragment, from_ring: bool = False) -> None:
+        for branch in self._branches(fragment.source, from_ring):
             if branch.below & fragment.destinations:
                 self._links[branch.neighbour].send_unreliable(fragment)
                 self.touched[branch.neighbour] = self._links[branch.neighbour]
 
-    def update(self, update: Update) -> None:
-        """An update goes to every site."""
-        for branch in self._branches[update.source]:
-            self._tell(branch.neighbour, update.source)
-            self._links[branch.neighbour].send_update(update)
-            self.touched[branch.neighbour] = self._links[branch.neighbour]
+    def announce(self, update: Update) -> None:
+        """An update of our own segment. Its members know from the token, unless they are to pass it on."""
+        for branch in self._all[update.source]:
+            if branch.is_through:
+                self._update(branch.neighbour, update)
 
-    def skip(self, skip: Skip, now_us: int) -> None:
+    def update(self, update: Update, from_ring: bool) -> None:
+        """An update goes to every site."""
+        for branch in self._branches(update.source, from_ring):
+            self._update(branch.neighbour, update)
+
+    def _update(self, neighbour: int, update: Update) -> None:
+        self._tell(neighbour, update.source)
+        self._links[neighbour].send_update(update)
+        self.touched[neighbour] = self._links[neighbour]
+
+    def skip(self, skip: Skip, now_us: int, from_ring: bool) -> None:
         """What a branch skipped, everything behind it skips."""
-        for branch in self._branches[skip.source]:
+        for branch in self._branches(skip.source, from_ring):
             self._skip(branch.neighbour, skip, now_us)
 
     def _send(self, neighbour: int, fragment: Fragment) -> None:

@@ -1,8 +1,8 @@
-"""A shortest-path tree for every member of a view, computed alike everywhere.
+"""A shortest-path tree for every segment of a view, computed alike everywhere.
 
 Follows: Spread paper 3.2, thesis 3.3 (the paper names Dijkstra, the thesis Floyd-Warshall; any shortest-path
 algorithm will do as long as all daemons break ties alike: here the smaller daemon number wins).
-Deviations: the nodes of a tree are daemons, not sites, because a broken path may leave one daemon of a site
+Deviations: the nodes of a tree are segments, not sites, because a broken path may leave one daemon of a site
 connected through another site only. Destinations are still named by their sites.
 """
 
@@ -14,88 +14,121 @@ from operator import or_
 from msgspec import Struct
 
 from antiphon.config import Config
+from antiphon.core.overlay.topology import Segment
 
 Graph = dict[int, dict[int, float]]
-"""Each member's neighbours and the cost of reaching them."""
+"""Each segment's neighbours and the cost of reaching them."""
 
 _VIEWS_REMEMBERED = 4
 """All nodes of one process, as in the simulator, ask about the same view at the same time."""
+
+
+RING = -1
+"""The neighbour that stands for all other members of a daemon's segment."""
 
 
 class Branch(Struct, frozen=True):
     """One way out of a daemon for the bundles of one source."""
 
     neighbour: int
-    """Number of the daemon at the other end of the link."""
+    """Number of the daemon at the other end of the link, or RING."""
     below: int
     """Mask of the sites of those daemons that are reached through it."""
+    is_through: bool = True
+    """Whether it leads to other segments."""
 
 
 class _Tree(Struct, frozen=True):
-    """The shortest paths from one member."""
+    """The shortest paths from one segment."""
 
     children: dict[int, list[int]]
-    """Of those members that pass something on, ascending."""
+    """Of those segments that pass something on, ascending."""
     below: dict[int, int]
-    """For every member, the mask of the sites reached through it, its own among them."""
+    """For every segment, the mask of the sites reached through it, its own among them."""
 
 
 class _Routes(Struct, frozen=True):
     """The trees of a view.
 
-    A member with a single link sends all it has to its neighbour, which spreads it as if it were its own: so
-    the two share one tree, and most members of large sites need none.
+    A segment with a single link sends all it has to its neighbour, which spreads it as if it were its own: so
+    the two share one tree.
     """
 
     masks: dict[int, int]
-    """By member, the bit of its site."""
+    """By segment, the bit of its site."""
+    ends: dict[tuple[int, int], tuple[int, int]]
+    """By two segments, the daemons of the first and of the second that have a link to each other."""
     roots: dict[int, int]
-    """By source, the member whose tree it uses: itself, or its only neighbour."""
+    """By source, the segment whose tree it uses: itself, or its only neighbour."""
     trees: dict[int, _Tree]
     """By root."""
 
-    def leaving(self, source: int, me: int) -> tuple[Branch, ...]:
-        """The branches that leave `me` in the tree of `source`."""
+    def leaving(self, source: int, segment: int, me: int, has_ring: bool) -> tuple[Branch, ...]:
+        """The branches that leave `me`, a daemon of `segment`, in the tree of `source`."""
         root = self.roots[source]
         tree = self.trees[root]
-        if me == source != root:
-            others = self._ways(tree, root, source)
-            return (Branch(root, reduce(or_, (way.below for way in others), self.masks[root])),)
-        return self._ways(tree, me, source)
+        if segment == source != root:
+            onward = [
+                (root, reduce(or_, (mask for _, mask in self._ways(tree, root, source)), self.masks[root]))
+            ]
+        else:
+            onward = self._ways(tree, segment, source)
+        found = []
+        inside = self.masks[segment]
+        is_through = False
+        for child, below in onward:
+            here, there = self.ends[segment, child]
+            if here == me:
+                found.append(Branch(there, below))
+            else:
+                inside |= below
+                is_through = True
+        return (*found, Branch(RING, inside, is_through)) if has_ring else tuple(found)
 
-    def _ways(self, tree: _Tree, member: int, source: int) -> tuple[Branch, ...]:
-        return tuple(
-            Branch(child, tree.below[child]) for child in tree.children.get(member, ()) if child != source
-        )
+    def _ways(self, tree: _Tree, segment: int, source: int) -> list[tuple[int, int]]:
+        return [(child, tree.below[child]) for child in tree.children.get(segment, ()) if child != source]
 
 
 def branches(
-    config: Config, members: Sequence[int], links: Sequence[tuple[int, int]], me: int
+    config: Config, segments: Sequence[Segment], links: Sequence[tuple[int, int]], me: int
 ) -> dict[int, tuple[Branch, ...]]:
-    """For every source among `members`, the branches that leave `me` in that source's tree.
+    """For every member, the branches that leave `me` in the tree of its segment.
 
-    `links` are those of the view: together they connect all members.
+    `segments` and `links` are those of the view: together they connect all members.
     """
-    sites = tuple((member, config.site_of(member)) for member in members)
-    edges = tuple((one, other, config.link_between(one, other).cost) for one, other in links)
+    source_of = {member: segment[0] for segment in segments for member in segment}
+    sites = tuple((segment[0], config.site_of(segment[0])) for segment in segments)
+    edges = tuple(
+        (source_of[one], source_of[other], config.link_between(one, other).cost, one, other)
+        for one, other in links
+        if source_of[one] != source_of[other]
+    )
     routes = _routes(sites, edges)
-    return {source: routes.leaving(source, me) for source in members}
+    has_ring = any(me in segment and len(segment) > 1 for segment in segments)
+    leaving = {source: routes.leaving(source, source_of[me], me, has_ring) for source, _ in sites}
+    return {member: leaving[source] for member, source in source_of.items()}
 
 
 @lru_cache(_VIEWS_REMEMBERED)
-def _routes(sites: tuple[tuple[int, int], ...], edges: tuple[tuple[int, int, float], ...]) -> _Routes:
-    """From each member's site and each link's cost, which are all that decides them."""
-    graph: Graph = {member: {} for member, _ in sites}
-    for one, other, cost in edges:
+def _routes(
+    sites: tuple[tuple[int, int], ...], edges: tuple[tuple[int, int, float, int, int], ...]
+) -> _Routes:
+    """From each segment's site and each link's cost and ends, which are all that decides them."""
+    graph: Graph = {segment: {} for segment, _ in sites}
+    ends: dict[tuple[int, int], tuple[int, int]] = {}
+    for one, other, cost, at_one, at_other in sorted(edges, key=lambda edge: edge[2], reverse=True):
         graph[one][other] = graph[other][one] = cost
-    masks = {member: 1 << site for member, site in sites}
-    roots = {member: next(iter(others)) if len(others) == 1 else member for member, others in graph.items()}
+        ends[one, other], ends[other, one] = (at_one, at_other), (at_other, at_one)
+    masks = {segment: 1 << site for segment, site in sites}
+    roots = {
+        segment: next(iter(others)) if len(others) == 1 else segment for segment, others in graph.items()
+    }
     trees = {root: _tree(paths(graph, root), masks) for root in set(roots.values())}
-    return _Routes(masks, roots, trees)
+    return _Routes(masks, ends, roots, trees)
 
 
 def paths(graph: Graph, source: int) -> dict[int, int]:
-    """The parent of every member but `source` on its shortest path from there, the nearest member first."""
+    """The parent of every node but `source` on its shortest path from there, the nearest node first."""
     parents: dict[int, int] = {}
     done: set[int] = set()
     heap: list[tuple[float, int, int]] = [(0.0, source, source)]

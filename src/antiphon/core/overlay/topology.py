@@ -2,9 +2,10 @@
 
 Follows: thesis 3.2 and 6.1: the daemons of a site form a segment, and its representative, the member with the
 smallest number, speaks for it with the other sites.
-Deviations: where two representatives cannot reach each other, or a member cannot reach its representative,
-other pairs that work are taken instead. A path that is broken, or open in one direction only, is thereby
-routed around rather than making the membership fail.
+Deviations: where two daemons of a site cannot reach each other, it has several segments, in each of which
+everybody reaches everybody. Where two representatives cannot reach each other, another pair that works is
+taken instead. A path that is broken, or open in one direction only, is thereby routed around rather than
+making the membership fail.
 Checked by: tests/unit/test_topology.py.
 """
 
@@ -14,6 +15,8 @@ from antiphon.config import Config
 
 Pair = tuple[int, int]
 """Two daemons, the smaller number first."""
+Segment = tuple[int, ...]
+"""Daemons of one site that all reach one another, ascending; the first one speaks for them."""
 
 
 def choose_links(config: Config, members: Collection[int], live: Collection[Pair]) -> tuple[Pair, ...]:
@@ -22,7 +25,9 @@ def choose_links(config: Config, members: Collection[int], live: Collection[Pair
     `live` are the pairs of members that work in both directions; they connect all members.
     """
     works = frozenset(live)
-    chosen = _stars(config, members, works) | _between_sites(config, works)
+    chosen = _between_sites(config, works)
+    for segment in segments(config, members, works):
+        chosen.update((one, other) for one in segment for other in segment if one < other)
     parts = _Parts(members)
     for pair in chosen:
         parts.join(pair)
@@ -31,6 +36,24 @@ def choose_links(config: Config, members: Collection[int], live: Collection[Pair
         chosen.update(pair for pair in by_cost if parts.join(pair))
     assert parts.count == 1, "the live pairs do not connect the members"
     return tuple(sorted(chosen))
+
+
+def segments(config: Config, members: Collection[int], pairs: Collection[Pair]) -> tuple[Segment, ...]:
+    """The `members` of each site, put together so that all of a segment are joined by pairs.
+
+    The links that were chosen from some pairs give the same segments as these.
+    """
+    joined = frozenset(pairs)
+    found: list[list[int]] = []
+    for member in sorted(members):
+        site = config.site_of(member)
+        for segment in found:
+            if config.site_of(segment[0]) == site and all((mate, member) in joined for mate in segment):
+                segment.append(member)
+                break
+        else:
+            found.append([member])
+    return tuple(map(tuple, found))
 
 
 def component(start: int, live: Collection[Pair]) -> frozenset[int]:
@@ -47,16 +70,6 @@ def component(start: int, live: Collection[Pair]) -> frozenset[int]:
                 reached.add(neighbour)
                 frontier.append(neighbour)
     return frozenset(reached)
-
-
-def _stars(config: Config, members: Collection[int], works: frozenset[Pair]) -> set[Pair]:
-    """In each site, the pairs of the representative and another member."""
-    representatives: dict[int, int] = {}
-    pairs: set[Pair] = set()
-    for member in sorted(members):
-        representative = representatives.setdefault(config.site_of(member), member)
-        pairs.add((representative, member))
-    return pairs & works
 
 
 def _between_sites(config: Config, works: frozenset[Pair]) -> set[Pair]:

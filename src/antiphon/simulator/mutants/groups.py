@@ -237,12 +237,12 @@ def _open_before_merged(_original: object) -> object:
 def _accepts_before_merged(_original: object) -> object:
     """Clients' messages are ordered while the groups are still being put together."""
 
-    def is_accepting(node: Node) -> bool:
+    def has_leave(node: Node) -> bool:
         settings = node.config.settings
         unstable_bytes = node.order.own_unstable_bytes
         return node.membership.is_active and not node.hold and unstable_bytes < settings.unstable_bytes
 
-    return property(is_accepting)
+    return property(has_leave)
 
 
 def _merge_without_a_view(original: Original) -> Original:
@@ -288,7 +288,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "loss before the rest", "the view of those who remain is numbered before the last of the old one",
-        frozenset(("2.3",)), Membership, "lose", _loss_before_the_rest, "swarm",
+        frozenset(("2.3",)), Membership, "lose", _loss_before_the_rest, "swarm", shown_by=6,
     ),
     Mutant(
         "loss of our own", "every daemon names the view of those who remain after itself",
@@ -310,7 +310,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "last GROUPS not awaited", "groups are put together before the last daemon has told its members",
-        frozenset(("2.17", "2.20")), Merging, "add", _last_groups_not_awaited, "swarm",
+        frozenset(("2.17", "2.20")), Merging, "add", _last_groups_not_awaited, "swarm", shown_by=1,
     ),
     Mutant(
         "merged with everybody", "in a merged view everybody comes from the same view",
@@ -339,16 +339,16 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "early joins forgotten", "a join that is seen during a merge does not count for pruning",
         frozenset(("2.7", "2.10", "2.17")), Node, "_count_early_joins", _early_joins_forgotten, "swarm",
-        seeds=40, shown_by=5,
+        seeds=40, shown_by=7,
     ),
     Mutant(
         "open before merged", "what comes while groups are put together counts before they are",
         frozenset(("2.7", "2.10", "2.11")), Node, "is_between_views", _open_before_merged, "swarm",
-        seeds=40, shown_by=5,
+        seeds=40, shown_by=7,
     ),
     Mutant(
         "accepts before merged", "clients' messages are ordered before it is known to whom they must go",
-        frozenset(("2.7", "2.10")), Node, "is_accepting", _accepts_before_merged, "swarm",
+        frozenset(("2.7", "2.10")), Node, "_has_leave", _accepts_before_merged, "swarm",
         seeds=40, shown_by=3,
     ),
     Mutant(

@@ -168,6 +168,7 @@ def _sends_in_the_frozen_view(original: Original) -> Original:
 
     def settle(node: Node, now_us: int) -> None:
         if node._changeover is not None and node.merging is None:
+            node.term.order.is_turn = True
             while (turn := node.sessions.take()) is not None:
                 node._origin.send(*turn, now_us)
         original(node, now_us)
@@ -244,7 +245,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "ready not delivered", "what was about to be delivered when a view stopped is forgotten",
         frozenset(("2.7", "2.10", "2.15")), Node, "freeze", _ready_not_delivered, "swarm",
-        seeds=40, shown_by=8,
+        seeds=40, shown_by=22,
     ),
     Mutant(
         "sends in the frozen view", "new bundles get numbers in a view whose state was already told",

@@ -34,17 +34,17 @@ def _agreed_on_receipt(original: Original) -> Original:
 
 
 def _safe_like_agreed(original: Original) -> Original:
-    def advance(lines: Lines) -> None:
-        original(lines)
+    def advance(lines: Lines, is_complete: bool) -> None:
+        original(lines, is_complete)
         lines.stable = lines.agreed
 
     return advance
 
 
 def _aru_not_held_back(original: Original) -> Original:
-    def advance(lines: Lines) -> None:
+    def advance(lines: Lines, is_complete: bool) -> None:
         lines.held_below = None
-        original(lines)
+        original(lines, is_complete)
 
     return advance
 
@@ -75,7 +75,7 @@ def _duplicates_not_noticed(original: Original) -> Original:
 
 def _own_bundles_first(original: Original) -> Original:
     def place(order: SymmetricOrder, entry: Entry, in_order: bool) -> None:
-        if entry.source == order.me and not entry.header.flags and not in_order:
+        if entry.daemon == order.me and not entry.header.flags and not in_order:
             order._deliver(entry)
         else:
             original(order, entry, in_order)
@@ -187,7 +187,7 @@ def _hold_for_the_lost(original: Original) -> Original:
 
     def take_over(hold: Hold, before: Hold) -> None:
         original(hold, before)
-        hold.daemons = set(before.daemons)
+        hold.sources = set(before.sources)
 
     return take_over
 
@@ -244,9 +244,9 @@ def _neighbour_sent_again(original: Original) -> Original:
 
 
 def _aru_too_early(original: Original) -> Original:
-    def advance(lines: Lines) -> None:
-        original(lines)
-        lines.aru = lines._arus[lines._me] = lines.clock
+    def advance(lines: Lines, is_complete: bool) -> None:
+        original(lines, is_complete)
+        lines.aru = lines._arus[lines._own] = lines.clock
 
     return advance
 

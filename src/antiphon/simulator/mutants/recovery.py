@@ -254,11 +254,11 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "only undelivered told", "a daemon does not offer what it has delivered",
-        frozenset(("2.7", "2.10")), SymmetricOrder, "tell", _only_undelivered_told, "swarm",
+        frozenset(("2.7", "2.10")), SymmetricOrder, "tell", _only_undelivered_told, "swarm", shown_by=3,
     ),
     Mutant(
         "done at once", "a daemon says that it has everything before it has",
-        frozenset(("2.14",)), Changeover, "_conclude_step", _done_at_once, "swarm",
+        frozenset(("2.14",)), Changeover, "_conclude_step", _done_at_once, "swarm", shown_by=8,
     ),
     Mutant(
         "installs alone", "a daemon installs the view before the others have got everything",
@@ -274,11 +274,11 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "recovered at once", "reliable and FIFO bundles that were recovered go nowhere",
-        frozenset(("2.7", "2.10")), SymmetricOrder, "recover", _recovered_at_once, "swarm",
+        frozenset(("2.7", "2.10")), SymmetricOrder, "recover", _recovered_at_once, "swarm", shown_by=3,
     ),
     Mutant(
         "rest by source", "the rest of a view is delivered source by source",
-        frozenset(("2.13",)), SymmetricOrder, "undelivered", _by_source, "swarm",
+        frozenset(("2.13",)), SymmetricOrder, "undelivered", _by_source, "swarm", shown_by=1,
     ),
     Mutant(
         "own dropped after a hole", "messages of those who remain are dropped like those of the lost",

@@ -14,6 +14,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "large": steady.large,
     "pruned": steady.pruned,
     "swarm": swarm.swarm,
+    "sites": swarm.sites,
     "partition": focused.partition,
     "crash": focused.crash,
     "restart": focused.restart,

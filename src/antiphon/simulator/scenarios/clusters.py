@@ -52,12 +52,17 @@ def draw_cluster(
     late_us: int = 0,
     pairs: list[Pair] | None = None,
     even: bool = False,
+    homes: list[int] | None = None,
 ) -> Cluster:
-    """A cluster of this size; where its daemons live, what they are like and how they are joined is drawn."""
-    homes = [*range(sites), *(random.randrange(sites) for _ in range(daemons - sites))]
-    if even:
-        homes = [number % sites for number in range(daemons)]
-    homes.sort()
+    """A cluster of this size; where its daemons live, what they are like and how they are joined is drawn.
+
+    `homes` decides the first: the number of each daemon's site, ascending.
+    """
+    if homes is None:
+        homes = [*range(sites), *(random.randrange(sites) for _ in range(daemons - sites))]
+        if even:
+            homes = [number % sites for number in range(daemons)]
+        homes.sort()
     living = busy(random, _clocks(random, daemons, late_us))
     return Cluster(
         tuple(

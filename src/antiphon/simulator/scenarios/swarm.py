@@ -1,4 +1,4 @@
-"""The scenario `swarm`: each seed draws which kinds of faults its run may have, and then those faults.
+"""The scenarios `swarm` and `sites`: a seed draws which kinds of faults its run may have, and these faults.
 
 Swarm testing: a run that may have every kind of fault has a little of each, and some of them hide what others
 would show. So each run leaves many kinds out; one in four has a single kind, and heavily.
@@ -35,6 +35,7 @@ from antiphon.simulator.scenarios.parts import coalesce_of, wide
 STATES = ("seg", "rep", "gather", "statetrans", "evs", "op", "ggather", "gop")
 WORKING_MIN_US = 3_000_000
 WORKING_MAX_US = 20_000_000
+SITES_DAEMONS_MAX = 14
 LASTING_LOSS_MAX = 0.05
 """More than that is no network that a cluster must live with for good."""
 
@@ -247,7 +248,22 @@ class Draw:
 def swarm(random: Random, seed: int) -> Plan:
     """Anything may happen to a cluster of any kind, but not everything in one run."""
     daemons = random.randint(10, 20) if random.random() < 0.08 else random.randint(2, 9)
-    site_count = random.randint(1, min(6, daemons))
+    return _plan(random, seed, "swarm", daemons, random.randint(1, min(6, daemons)), None)
+
+
+def sites(random: Random, seed: int) -> Plan:
+    """The same for sites of up to eight daemons."""
+    sizes = [random.randint(1, 8) for _ in range(random.choice((1, 2, 2, 3)))]
+    while sum(sizes) < 2 or sum(sizes) > SITES_DAEMONS_MAX:
+        largest = sizes.index(max(sizes))
+        sizes[largest] = random.randint(2, 8) if sum(sizes) < 2 else sizes[largest] - 1
+    homes = [site for site, size in enumerate(sizes) for _ in range(size)]
+    return _plan(random, seed, "sites", len(homes), len(sizes), homes)
+
+
+def _plan(
+    random: Random, seed: int, scenario: str, daemons: int, site_count: int, homes: list[int] | None
+) -> Plan:
     is_near = random.random() < 0.6
     settings = _settings(random, is_near)
     suspect_us = settings.timing().suspect_us
@@ -258,6 +274,7 @@ def swarm(random: Random, seed: int) -> Plan:
         latencies_us=(100, 5_000) if is_near else (1_000, 80_000),
         severity=random.choice((0.0, 0.0, 0.0, 0.01, LASTING_LOSS_MAX)),
         late_us=random.choice((0, 0, 2_000_000)),
+        homes=homes,
     )
     groups = tuple(f"g{number}" for number in range(random.randint(1, 8)))
     draw = Draw(random, cluster, groups, suspect_us)
@@ -269,13 +286,13 @@ def swarm(random: Random, seed: int) -> Plan:
         random, cluster.names, groups, random.randint(daemons, 2 * daemons), working_us,
         bundles=random.randint(40, 120),
     )  # fmt: skip
-    hard = Random(f"hardships of swarm {seed}")
+    hard = Random(f"hardships of {scenario} {seed}")
     if hard.random() < 0.15:
         clients, settings = hardships.slow_readers(hard, clients, settings)
     if hard.random() < 0.3:
         incidents = hardships.rebooted(hard, incidents)
     return Plan(
-        "swarm",
+        scenario,
         seed,
         cluster.sites,
         cluster.routes,

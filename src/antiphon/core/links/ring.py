@@ -1,0 +1,552 @@
+"""Ring: a reliable link among the daemons of one segment, on which whoever has the token may send.
+
+Follows: Spread paper 3.2 (figure 3.3), thesis 4.1.
+Deviations:
+- a lost packet is sent again by the daemon that sent it, to the one that asked; nobody keeps copies of what
+  others sent. A path that does not work at all is found out and ends the view
+- a packet is asked for only after the token that spoke of it has come round again or the usual disorder is
+  over: data may travel behind its token
+- when a round brought nothing, the first member keeps the token, says so (HELD), and lets it go for a sign of
+  life or when somebody asks for it (HURRY); the paper's token never rests
+- a token that does not come back is sent again, ever more slowly; duplicates are known by their serial
+- the token also says whose clients are slow
+Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from antiphon import limits
+from antiphon.core.effects import Datagram
+from antiphon.core.links.hop import LinkState
+from antiphon.core.links.packing import Packer, Train
+from antiphon.core.links.receiving import Reception
+from antiphon.errors import BadPacket
+from antiphon.wire import packet, token
+from antiphon.wire.packet import EVERYBODY, Data, Fragment, Hello, Loose, Packet, PacketKind, Skip, Update
+from antiphon.wire.token import NOBODY, Request, Token
+
+RESEND_MIN_US = 5_000
+"""A token that was passed on is not sent again sooner."""
+HURRY_MIN_US = 1_000
+"""Between two requests for the token, and after it was last seen: it may be on its way."""
+ASK_AGAIN_MIN_US = 2_000
+FAIRNESS_ROUNDS = 2
+"""A rotation is expected to take up to so many times its average."""
+
+
+class Mate:
+    """Another member of the ring."""
+
+    __slots__ = ("asked_us", "direct_us", "heard_us", "reason", "state")
+
+    def __init__(self, now_us: int) -> None:
+        self.state = LinkState.CLOSED
+        self.reason = "no answer yet"
+        self.heard_us = now_us
+        """When it last was known to be there: a packet came from it, or the token has passed it."""
+        self.direct_us = now_us
+        """When a packet of its own last came in."""
+        self.asked_us: dict[int, int] = {}
+        """Packets of ours that it asked for, and when it did so first."""
+
+
+class Ring:
+    """One daemon's end of the ring of its segment."""
+
+    def __init__(
+        self,
+        *,
+        me: int,
+        members: tuple[int, ...],
+        digest: int,
+        view: int,
+        incarnations: Mapping[int, int],
+        hello_us: int,
+        suspect_us: int,
+        packet_bytes: int,
+        datagrams: list[Datagram],
+        now_us: int,
+    ) -> None:
+        self.members = members
+        self.mates = {member: Mate(now_us) for member in members if member != me}
+        self.token: Token | None = None
+        """While this daemon has it."""
+        self.is_fresh = False
+        """Whether a token has come in that the owner has not looked at yet."""
+        self.site_seq = 0
+        self.site_lts = view
+        """What the last token that was here said of the segment's bundles."""
+        self.site_aru = view
+        """Every member has every bundle up to this lts."""
+        self.holds: frozenset[int] = frozenset()
+        """Members whose clients are slow, by the last token."""
+        self.counters = dict.fromkeys(
+            (
+                "packets_sent",
+                "packets_received",
+                "duplicates",
+                "retransmitted",
+                "nacks_sent",
+                "unreliable_dropped",
+                "failures",
+                "tokens",
+                "tokens_resent",
+            ),
+            0,
+        )
+        self._me = me
+        self._others = tuple(self.mates)
+        self._next = members[(members.index(me) + 1) % len(members)]
+        self._keeper = members[0]
+        self._incarnations = incarnations
+        self._hello_interval_us = hello_us
+        self._suspect_us = suspect_us
+        self._packet_bytes = packet_bytes
+        self._datagrams = datagrams
+        self._digest, self._view = digest, view
+        self._prefixes = {
+            kind: self._prefix(kind, EVERYBODY)
+            for kind in (PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.HELD)
+        }
+        # Data
+        self.reception = Reception()
+        self._queue = Packer(packet_bytes, self._prefixes[PacketKind.DATA])
+        self._unreliable = Packer(packet_bytes, self._prefixes[PacketKind.UNRELIABLE])
+        self._open: deque[Train] = deque()
+        self._link_aru = 0  # everybody has every packet up to this
+        self._announced = 0  # the newest packet that the token of the round before spoke of
+        self._sent_in_round = 0
+        # The token
+        self._serial = 0  # of the newest token that was here
+        self._passed: bytes | None = None  # the packet with which it left, until it is known to have arrived
+        self._resend_us: int | None = None
+        self._resend_wait_us = RESEND_MIN_US
+        self._left_us = now_us
+        self._seen_us = now_us  # when the token was here, or word of it came
+        self._round_us = RESEND_MIN_US
+        self._last_link_aru = 0
+        self._last_site_aru = view
+        self._given_aru = view  # the aru that we put to the token when it was last here
+        self._is_limiting = True  # nobody had a smaller one
+        self._is_wanted = False  # somebody asked for it
+        self._is_parked = False
+        self._has_rested = True  # since it was here: the time that it took says nothing then
+        self._told_holds = False
+        self._go_us: int | None = None  # when a token that is kept must go on
+        self._hurry_us: int | None = None
+        self._hello_us = now_us + hello_us
+        if me == self._keeper:
+            self.token = Token(0, 0, 0, NOBODY, NOBODY, 0, 0, view, view)
+            self._is_wanted = True  # the first round shows everybody that the others are there
+
+    def _prefix(self, kind: PacketKind, receiver: int) -> bytes:
+        return packet.prefix(
+            kind,
+            digest=self._digest,
+            sender=self._me,
+            receiver=receiver,
+            incarnation=self._incarnations[self._me],
+            view=self._view,
+        )
+
+    # Questions --------------------------------------------------------------------------------------------
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether this daemon has the token, and with it the right to order bundles."""
+        return self.token is not None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be given to the ring now than already waits."""
+        room_bytes = self._room() * self._packet_bytes
+        return self._queue.waiting_bytes < room_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of reliable traffic not yet sent."""
+        return self._queue.waiting_bytes
+
+    @property
+    def largest_waiting_bytes(self) -> int:
+        """Of the bundles some of whose reliable traffic is not yet sent."""
+        return self._queue.largest_bytes
+
+    @property
+    def unreliable_waiting_bytes(self) -> int:
+        """Bytes of unreliable traffic not yet sent."""
+        return self._unreliable.waiting_bytes
+
+    @property
+    def in_flight_packets(self) -> int:
+        """Packets of ours that not everybody is known to have."""
+        return sum(train.count for train in self._open)
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes kept for retransmission."""
+        return sum(train.size_bytes for train in self._open)
+
+    @property
+    def open_limit_bytes(self) -> int:
+        """What may be open, and the rest of a train."""
+        return limits.RING_OPEN_PACKETS * self._packet_bytes + limits.TRAIN_MAX_BYTES
+
+    @property
+    def round_us(self) -> int:
+        """How long the token takes for a round, while it does not rest."""
+        return self._round_us
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing waits to be sent or repeated."""
+        return not (self._queue or self._unreliable or self.reception.missing)
+
+    # Requests ---------------------------------------------------------------------------------------------
+
+    def send(self, fragment: Fragment) -> None:
+        """Queue bytes of a bundle."""
+        self._queue.add(fragment)
+
+    def send_update(self, update: Update) -> None:
+        self._queue.add_update(update)
+
+    def send_skip(self, skip: Skip) -> None:
+        self._queue.add_skip(skip)
+
+    def send_unreliable(self, fragment: Fragment) -> None:
+        """Queue bytes that may be lost; what does not fit is dropped and counted."""
+        self._unreliable.add(fragment)
+        while (
+            self._unreliable.waiting_bytes > limits.LINK_UNRELIABLE_QUEUE_BYTES
+            and self._unreliable.drop_newest()
+        ):
+            self.counters["unreliable_dropped"] += 1
+
+    def pump(self, now_us: int) -> None:
+        """What was queued goes out with the token: see `conclude`."""
+
+    # Events -----------------------------------------------------------------------------------------------
+
+    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
+        """A packet of a mate came in. What is new of it, to be handed upwards.
+
+        After a token `is_fresh` is set.
+        """
+        head = incoming.head
+        if head.incarnation != self._incarnations[head.sender]:
+            return []  # the membership will find out
+        mate = self.mates[head.sender]
+        mate.heard_us = mate.direct_us = now_us
+        if mate.state is not LinkState.OPEN:
+            mate.state = LinkState.OPEN
+            mate.reason = "spoke"
+        if isinstance(incoming, Data):
+            if head.kind == PacketKind.UNRELIABLE:
+                return [incoming]
+            return self._receive_data(incoming, now_us)
+        if isinstance(incoming, Hello):
+            if not incoming.echo_us:
+                self._say_hello(head.sender, now_us, incoming.clock_us)
+        elif isinstance(incoming, Loose):
+            self._receive_word(head.kind, incoming.body, now_us)
+        return []
+
+    def _receive_data(self, data: Data, now_us: int) -> list[Data]:
+        reception = self.reception
+        number, count = data.head.number, data.count
+        self.counters["packets_received"] += count
+        if number > reception.highest and reception.accept(number, count, now_us):
+            return [data]
+        news = [part for part in packet.split(data) if reception.accept(part.head.number, 1, now_us)]
+        self.counters["duplicates"] += count - len(news)
+        return news
+
+    def _receive_word(self, kind: int, body: bytes, now_us: int) -> None:
+        if kind == PacketKind.TOKEN:
+            self._receive_token(token.parse_token(body), now_us)
+        elif kind == PacketKind.HELD:
+            if token.parse_held(body) > self._serial:
+                self._has_rested = True
+                self._arrived(now_us)
+        elif kind == PacketKind.HURRY:
+            self._is_wanted = True
+
+    def _receive_token(self, came: Token, now_us: int) -> None:
+        """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
+        if came.serial <= self._serial:
+            return  # sent again although it had arrived
+        if came.link_seq < self.reception.highest or came.site_seq < self.site_seq:
+            raise BadPacket("token: counts backwards")
+        if came.serial > len(self.members):
+            self._everybody_is_there(now_us)
+        self._serial = came.serial
+        if not self._has_rested:
+            self._round_us += (now_us - self._left_us - self._round_us) // 8
+        self._has_rested = False
+        self._arrived(now_us)
+        self.counters["tokens"] += 1
+        self.token = came
+        self.is_fresh = True
+        self.site_seq, self.site_lts = came.site_seq, came.site_lts
+        self.holds = frozenset(came.holds) - {self._me}
+        self.reception.announced(self._announced, now_us)
+        self._announced = came.link_seq
+        self._answer(came, now_us)
+
+    def _arrived(self, now_us: int) -> None:
+        """The token that we passed on has got there."""
+        self._seen_us = now_us
+        self._passed = None
+        self._resend_us = None
+
+    def _everybody_is_there(self, now_us: int) -> None:
+        for mate in self.mates.values():
+            mate.heard_us = now_us
+            if mate.state is LinkState.CLOSED:
+                mate.state = LinkState.OPEN
+                mate.reason = "passed the token"
+
+    # Retransmission -----------------------------------------------------------------------------------------
+
+    def _answer(self, came: Token, now_us: int) -> None:
+        """Send again what is asked for and was ours."""
+        unanswered: list[Request] = []
+        room = limits.RING_MEMBER_PACKETS
+        for who, first, count in came.requests:
+            mate = self.mates.get(who)
+            if mate is None:
+                continue  # our own: it is asked for anew below, if it is still missing
+            wanted = range(max(first, self._link_aru + 1), min(first + count, came.link_seq + 1))
+            found = [number for number in wanted[:room] if self._send_again(number, who, mate, now_us)]
+            room -= len(found)
+            if len(found) < len(wanted):
+                unanswered.append((who, first, count))
+        came.requests = tuple(unanswered)
+
+    def _send_again(self, number: int, who: int, mate: Mate, now_us: int) -> bool:
+        train = next((train for train in self._open if number < train.first + train.count), None)
+        if train is None or number < train.first:
+            return False
+        since_us = mate.asked_us.setdefault(number, now_us)
+        if now_us - since_us > self._suspect_us:
+            self._fail(mate, "it asked for one packet for too long")
+        data = train.packet(number)
+        self.counters["retransmitted"] += 1
+        self._datagrams.append(Datagram(who, [data], len(data), len(data)))
+        return True
+
+    def _ask(self, going: Token, now_us: int) -> None:
+        """Ask for what has not come although it should have."""
+        retry_us = max(ASK_AGAIN_MIN_US, FAIRNESS_ROUNDS * self._round_us)
+        ranges, asked_most = self.reception.ask(now_us, retry_us)
+        room = limits.RING_REQUESTS_MAX - len(going.requests)
+        if ranges and room > 0:
+            self.counters["nacks_sent"] += 1
+            going.requests += tuple((self._me, first, count) for first, count in ranges[:room])
+        if asked_most > 1:
+            oldest_us = self.reception.oldest_us()
+            if oldest_us is not None and now_us - oldest_us > 2 * self._suspect_us:
+                silent = min(self.mates.values(), key=lambda mate: mate.direct_us)
+                self._fail(silent, "a packet did not come although it was asked for again and again")
+
+    def _fail(self, mate: Mate, reason: str) -> None:
+        mate.asked_us.clear()
+        if mate.state is LinkState.OPEN:
+            self.counters["failures"] += 1
+            mate.state = LinkState.FAILED
+            mate.reason = reason
+
+    # Passing the token on ---------------------------------------------------------------------------------
+
+    def _room(self) -> int:
+        """How many packets this daemon may send with the token that it has."""
+        held = self.token
+        if held is None:
+            return 0
+        others = held.flow - self._sent_in_round
+        return max(
+            0,
+            min(
+                limits.RING_MEMBER_PACKETS,
+                limits.RING_ROUND_PACKETS - others,
+                limits.RING_OPEN_PACKETS - (held.link_seq - self._link_aru),
+            ),
+        )
+
+    def conclude(
+        self, now_us: int, *, number: int, lts: int, aru: int, holds: bool, is_wanted: bool, matters: bool
+    ) -> None:
+        """Everything that follows from the events so far is done: send, and let the token go on.
+
+        `number` is that of the segment's newest bundle and `lts` our clock, for when we have the token; `aru`
+        is what we have everything up to, `holds` whether a client of ours is slow, `is_wanted` whether
+        something waits for the token that the ring does not know of. `matters` says whether somebody waits
+        for a higher aru of the segment.
+        """
+        is_higher = matters and aru > self._given_aru
+        if self.token is None:
+            if (
+                is_wanted or self._queue or self._unreliable or holds != self._told_holds
+                or self._is_asking(now_us) or (is_higher and self._is_limiting)
+            ):  # fmt: skip
+                self._hurry(now_us)
+            else:
+                self._hurry_us = None
+            return
+        self.site_seq, self.site_lts = number, lts
+        held = self.token
+        sent = self._send_data(held, now_us)
+        has_work = (
+            self._me != self._keeper or self._is_wanted or is_wanted or is_higher or sent
+            or self._queue or self._unreliable or held.requests or held.flow > self._sent_in_round
+            or holds != self._told_holds or (matters and held.site_aru > self.site_aru)
+            or self._is_asking(now_us)
+        )  # fmt: skip
+        if has_work or (self._go_us is not None and self._go_us <= now_us):
+            self._pass(held, sent, number, lts, aru, holds, now_us)
+        elif not self._is_parked:
+            self._park(now_us)
+
+    def _is_asking(self, now_us: int) -> bool:
+        return self.reception.ask_us is not None and self.reception.ask_us <= now_us
+
+    def _send_data(self, held: Token, now_us: int) -> int:
+        """Send_Data: what waits, as far as the round allows; how many packets."""
+        room = self._room()
+        sent = 0
+        while self._queue and sent < room:
+            train = self._queue.train(held.link_seq + 1, room - sent)
+            held.link_seq += train.count
+            sent += train.count
+            self.reception.accept(train.first, train.count, now_us)
+            self._open.append(train)
+            self._emit(train)
+        while self._unreliable and sent < room:
+            train = self._unreliable.train(0, 1)
+            sent += 1
+            self._emit(train)
+        self.counters["packets_sent"] += sent
+        return sent
+
+    def _emit(self, train: Train) -> None:
+        self._datagrams.append(
+            Datagram(EVERYBODY, train.buffers, train.segment_bytes, train.size_bytes, self._others)
+        )
+
+    def _pass(
+        self, going: Token, sent: int, number: int, lts: int, aru: int, holds: bool, now_us: int
+    ) -> None:
+        going.serial += 1
+        going.flow += sent - self._sent_in_round
+        self._sent_in_round = sent
+        self._ask(going, now_us)
+        self._announced = max(self._announced, going.link_seq)
+        going.link_aru, going.link_modifier = self._agree(
+            going.link_aru, going.link_modifier, self.reception.aru
+        )
+        going.site_aru, going.site_modifier = self._agree(going.site_aru, going.site_modifier, aru)
+        going.site_seq, going.site_lts = number, lts
+        others = tuple(daemon for daemon in going.holds if daemon != self._me)
+        going.holds = (*others, self._me) if holds else others
+        self._told_holds = holds
+        self._given_aru = aru
+        self._is_limiting = going.site_aru == aru
+        self._raise_arus(going)
+        self._last_link_aru, self._last_site_aru = going.link_aru, going.site_aru
+        self._serial = going.serial
+        self.token = None
+        self._is_wanted = self._is_parked = False
+        self._go_us = self._hurry_us = None
+        prefix = self._prefix(PacketKind.TOKEN, self._next)
+        self._passed = packet.head(prefix) + token.encode_token(going)
+        self._left_us = self._seen_us = now_us
+        self._resend_wait_us = max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
+        self._resend_us = now_us + self._resend_wait_us
+        self._emit_control(self._next, self._passed)
+
+    def _agree(self, value: int, modifier: int, mine: int) -> tuple[int, int]:
+        """An aru of the token and who lowered it last, after we have put our own to it."""
+        if mine < value:
+            return mine, self._me
+        if modifier == self._me:
+            return mine, NOBODY
+        return (mine, NOBODY) if modifier == NOBODY else (value, modifier)
+
+    def _raise_arus(self, going: Token) -> None:
+        """What this round and the one before agree on is true of everybody."""
+        self.site_aru = max(self.site_aru, min(going.site_aru, self._last_site_aru))
+        link_aru = min(going.link_aru, self._last_link_aru)
+        if link_aru <= self._link_aru:
+            return
+        self._link_aru = link_aru
+        while self._open and self._open[0].first + self._open[0].count - 1 <= link_aru:
+            self._open.popleft()
+        for mate in self.mates.values():
+            if mate.asked_us:
+                mate.asked_us = {
+                    number: since_us for number, since_us in mate.asked_us.items() if number > link_aru
+                }
+
+    def _park(self, now_us: int) -> None:
+        """There is nothing to do: keep the token."""
+        self._is_parked = self._has_rested = True
+        self._go_us = now_us + self._hello_interval_us
+        assert self.token is not None
+        data = packet.head(self._prefixes[PacketKind.HELD]) + token.encode_held(self.token.serial + 1)
+        self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
+
+    def _hurry(self, now_us: int) -> None:
+        """We want the token: unless it is on its way, ask the one who keeps it."""
+        if self._me == self._keeper:
+            return
+        if self._hurry_us is None:
+            self._hurry_us = max(now_us, self._seen_us + max(HURRY_MIN_US, FAIRNESS_ROUNDS * self._round_us))
+        if self._hurry_us <= now_us:
+            self._hurry_us = now_us + max(HURRY_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
+            self._emit_control(self._keeper, packet.head(self._prefix(PacketKind.HURRY, self._keeper)))
+
+    def _emit_control(self, receiver: int, data: bytes) -> None:
+        self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
+
+    # Time -------------------------------------------------------------------------------------------------
+
+    def timeout(self, now_us: int) -> None:
+        """Do whatever is due; what concerns the token that we have, `conclude` does."""
+        if self._resend_us is not None and self._resend_us <= now_us:
+            self._send_token_again(now_us)
+        if self._hello_us <= now_us:
+            self._look_for_the_silent(now_us)
+
+    def _send_token_again(self, now_us: int) -> None:
+        assert self._passed is not None
+        self.counters["tokens_resent"] += 1
+        self._emit_control(self._next, self._passed)
+        self._resend_wait_us = min(self._hello_interval_us, self._resend_wait_us * 3 // 2)
+        self._resend_us = now_us + self._resend_wait_us
+
+    def _look_for_the_silent(self, now_us: int) -> None:
+        """The token shows that everybody is there; when it does not come, ask each one."""
+        self._hello_us = now_us + self._hello_interval_us // 2
+        if now_us - self._seen_us < self._hello_interval_us and self._serial > len(self.members):
+            return
+        for number, mate in self.mates.items():
+            if mate.heard_us <= now_us - self._hello_interval_us // 2:
+                self._say_hello(number, now_us, 0)
+
+    def _say_hello(self, receiver: int, now_us: int, echo_us: int) -> None:
+        prefix = self._prefix(PacketKind.HELLO, receiver)
+        self._emit_control(receiver, packet.hello(prefix, now_us, echo_us))
+
+    def next_deadline_us(self) -> int:
+        """When `timeout` or `conclude` has something to do."""
+        deadline_us = self._hello_us
+        for due_us in (self._resend_us, self._go_us, self._hurry_us):
+            if due_us is not None and due_us < deadline_us:
+                deadline_us = due_us
+        due_us = self.reception.ask_us
+        if due_us is not None and due_us < deadline_us and self._hurry_us is None:
+            is_coming = self._me == self._keeper and self.token is None  # then it can ask
+            deadline_us = deadline_us if is_coming else due_us
+        return deadline_us

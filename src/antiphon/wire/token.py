@@ -1,0 +1,102 @@
+"""The token of a ring, and the short words around it, as bodies of packets (see `packet`).
+
+TOKEN body:
+
+    offset size  field
+     0     8    serial         counts the passes of the token
+     8     8    link_seq       number of the newest packet on the ring
+    16     8    link_aru       everybody has got every packet up to this one
+    24     2    link_modifier  who last lowered link_aru; NOBODY: nobody in the last round
+    26     2    site_modifier  the same for site_aru
+    28     4    flow           packets sent in the last round
+    32     8    site_seq       number of the newest bundle of this segment
+    40     8    site_lts       the segment's next bundle is later than this
+    48     8    site_aru       everybody has got every bundle up to this lts
+    56     2    count of holds, then so many daemon numbers (2) whose clients are slow
+           2    count of requests, then so many: daemon (2), first packet number (8), how many (4)
+
+HURRY body: empty. HELD body: serial (8) of the token that its sender keeps for a while.
+"""
+
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import BadPacket
+
+NOBODY = 0xFFFF
+
+_TOKEN = Layout("!QQQHHIQQQ")
+_COUNT = Layout("!H")
+_REQUEST = Layout("!HQI")
+_HELD = Layout("!Q")
+
+Request = tuple[int, int, int]
+"""Who lacks packets, the first of them, and how many."""
+
+
+class Token(Struct):
+    """What goes round a ring: whoever has it may send."""
+
+    serial: int
+    link_seq: int
+    link_aru: int
+    link_modifier: int
+    site_modifier: int
+    flow: int
+    site_seq: int
+    site_lts: int
+    site_aru: int
+    holds: tuple[int, ...] = ()
+    requests: tuple[Request, ...] = ()
+
+
+def encode_token(token: Token) -> bytes:
+    """The body of a TOKEN packet; the caller keeps to the limits of its lists."""
+    return b"".join(
+        (
+            _TOKEN.pack(
+                token.serial, token.link_seq, token.link_aru, token.link_modifier, token.site_modifier,
+                token.flow, token.site_seq, token.site_lts, token.site_aru,
+            ),
+            _COUNT.pack(len(token.holds)),
+            *(_COUNT.pack(daemon) for daemon in token.holds),
+            _COUNT.pack(len(token.requests)),
+            *(_REQUEST.pack(*request) for request in token.requests),
+        )
+    )  # fmt: skip
+
+
+def parse_token(body: bytes) -> Token:
+    """The token in a TOKEN packet; BadPacket if no ring could have made it."""
+    if len(body) < _TOKEN.size + 2 * _COUNT.size:
+        raise BadPacket("token: cut short")
+    fields = _TOKEN.unpack_from(body)
+    holds_end = _TOKEN.size + _COUNT.size * (1 + _COUNT.unpack_from(body, _TOKEN.size)[0])
+    if holds_end + _COUNT.size > len(body):
+        raise BadPacket("token: wrong size")
+    holds = tuple(
+        _COUNT.unpack_from(body, at)[0] for at in range(_TOKEN.size + _COUNT.size, holds_end, _COUNT.size)
+    )
+    (count,) = _COUNT.unpack_from(body, holds_end)
+    requests = body[holds_end + _COUNT.size :]
+    if len(requests) != count * _REQUEST.size or count > limits.RING_REQUESTS_MAX:
+        raise BadPacket("token: wrong size")
+    token = Token(*fields)
+    token.holds, token.requests = holds, tuple(_REQUEST.iter_unpack(requests))
+    if max(fields[:3] + fields[6:]) > limits.COUNTER_MAX or token.link_aru > token.link_seq:
+        raise BadPacket("token: impossible counter")
+    return token
+
+
+def encode_held(serial: int) -> bytes:
+    """The body of a HELD packet."""
+    return _HELD.pack(serial)
+
+
+def parse_held(body: bytes) -> int:
+    """The serial in a HELD packet."""
+    if len(body) != _HELD.size:
+        raise BadPacket("held: wrong size")
+    return int(_HELD.unpack(body)[0])
