@@ -40,6 +40,19 @@ class Process:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    def descendants(self, *words: str) -> list[int]:
+        """The processes below it that have all of these words on their command lines, parents first."""
+        parents = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has just ended
+                parents[int(folder.name)] = int(
+                    folder.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+                )
+        found = [self._process.pid]
+        for process in found:
+            found += [child for child, parent in parents.items() if parent == process]
+        return [process for process in found[1:] if all(word in _command(process) for word in words)]
+
 
 class Flood:
     """Sends numbered messages at each daemon until it is stopped; a listener notes the order of all."""
@@ -124,14 +137,20 @@ class Story:
         self._stack.callback(flood.stop)
         return flood
 
-    def start_query(self, max_rows: int = 2_000, group: str = "", address: str = "") -> None:
+    def start_query(self, max_rows: int = 2_000, group: str = "", address: str = "", *words: str) -> None:
         program = str(HERE / "killed_query.py")
         where = [address, group] if group else []
-        self._query = Process(sys.executable, program, self.endpoint, str(self.folder), str(max_rows), *where)
+        arguments = [self.endpoint, str(self.folder), str(max_rows), *where, *words]
+        self._query = Process(sys.executable, program, *arguments)
 
     def kill_query(self) -> None:
         if self._query is not None:
             self._query.kill()
+
+    @property
+    def query(self) -> Process:
+        assert self._query is not None
+        return self._query
 
     @property
     def endpoint(self) -> str:
@@ -178,3 +197,10 @@ def _free_ports(count: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
+
+
+def _command(process: int) -> list[str]:
+    """The words with which a process was started; none if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    return []
