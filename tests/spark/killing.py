@@ -161,8 +161,9 @@ class Story:
         return self._query is not None and self._query.is_alive
 
     def batches(self) -> int:
-        """How many batches the query has finished."""
-        return len(list((self.folder / "checkpoint" / "commits").glob("[0-9]*")))
+        """How many batches the query has finished; Spark keeps notes of the last hundred only."""
+        commits = (self.folder / "checkpoint" / "commits").glob("[0-9]*")
+        return max((int(commit.name) + 1 for commit in commits), default=0)
 
     def journals_read(self) -> list[str]:
         """The journal in which each batch of the query ended."""
