@@ -10,8 +10,10 @@ import pytest
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Any]:
     if worker_id != "master":  # one of several processes, which share the folder above
-        mark = tmp_path_factory.getbasetemp().parent / "has-spark"
-        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))  # a second session in a run is one too many
+        try:
+            os.close(os.open(tmp_path_factory.getbasetemp().parent / "has-spark", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pytest.fail("another process of this run has a Spark session: see tests/conftest.py")
     from antiphon.spark.session import JAVA_OPTIONS, spark_session
 
     session = spark_session(
