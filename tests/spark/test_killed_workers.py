@@ -33,7 +33,6 @@ class Copies:
     def __init__(self, session: blocking.Session) -> None:
         self.payloads: list[bytes] = []
         self._session = session
-        self._last: Message | None = None
 
     @property
     def dropped(self) -> int:
@@ -84,7 +83,9 @@ def _parent(process: int) -> int:
 )
 def test_a_part_that_dies_half_way_is_sent_once(story: Story, master: str, victims: object) -> None:
     assert callable(victims)
-    flood = story.flood(0.1)
+    flood = story.flood(0.01)
+    wait_until(lambda: len(flood.heard) > ROWS * (KILLS + 1), "there is enough for the query to do")
+    flood.stop()
     with blocking.connect(story.room.addresses[1]) as session:
         session.join("copy")
         copies = Copies(session)
@@ -100,7 +101,6 @@ def test_a_part_that_dies_half_way_is_sent_once(story: Story, master: str, victi
             commit = story.folder / "checkpoint" / "commits" / str(batch)
             wait_until(lambda: commit.exists() or not story.query_is_alive, "the batch is finished")  # noqa: B023
             assert story.query_is_alive, "the query has ended by itself"
-        flood.stop()
         story.room.send("flood", [b"end"])
         copies.take_until(b"end")
         assert copies.dropped > 0, "no message was sent a second time: nothing was killed half-way"
