@@ -33,10 +33,10 @@ demo: setup
 	$(BIN)/antiphon demo --seconds $(SECONDS)
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
 
 test-long: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long --timeout 3600
+	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
 	$(BIN)/antiphon simulate --seeds 0-1999 --scenario swarm
 	$(BIN)/antiphon simulate --seeds 0-1999
 

@@ -5,8 +5,10 @@
 - `plain write`: the same bytes, in pieces of the same size, with `os.write` to a file
 - `append`: rows that are at hand become Arrow columns, are sealed and written
 - `plain read`: the bytes of the segments, read and thrown away
-- `read`: the rows from the mapped segments, as batches, in this process; payloads are not touched
-- `flight, 1 and 2 readers`: the same over Arrow Flight, in processes of their own
+- `flight, first time`: the rows over Arrow Flight, by a reader in a process of its own; a journal that reads
+  something for the first time checks it
+- `flight, 1 and 2 readers`: the same rows again, which are known to be good now
+- `read, first time` and `read`: the rows as batches, in this process; only the check touches payloads
 - `live`: from a sender through a daemon to a journal, all of them processes, until the rows can be read
 
 Ratios are to the plain writing or reading of the same run. Machines are noisy: compare within a run.
@@ -88,6 +90,10 @@ def read_plainly(paths: list[Path]) -> None:
                 pass
 
 
+def read_here(log: Log, rows: int) -> int:
+    return sum(batch.num_rows for batch in lookup.read(log, 0, rows))
+
+
 def read_range(endpoint: str, start: int, end: int) -> int:
     """In a process of its own: the rows of a range over Flight."""
     return sum(batch.num_rows for batch in Journals([endpoint]).read(start, end))
@@ -154,16 +160,19 @@ def measure(folder: Path, rows: int, size_bytes: int, seconds: float) -> list[di
     writing_s = timed(lambda: write_plainly(folder / "plain", total_bytes))
     paths = [part.path for part in log.segments()]
     reading_s = timed(lambda: read_plainly(paths))
-    counted_s = timed(lambda: sum(batch.num_rows for batch in lookup.read(log, 0, rows)))
     found = [
         ("plain write", writing_s, writing_s),
         ("append", appending_s, writing_s),
         ("plain read", reading_s, reading_s),
-        ("read", counted_s, reading_s),
+        ("flight, first time", read_over_flight(server.endpoint, rows, 1), reading_s),
         ("flight, 1 reader", read_over_flight(server.endpoint, rows, 1), reading_s),
         ("flight, 2 readers", read_over_flight(server.endpoint, rows, 2), reading_s),
     ]
     server.shutdown()
+    log.close()
+    log = Log(folder / "journal", LogSettings(Fsync.NEVER))  # one that has not read anything yet
+    found.append(("read, first time", timed(lambda: read_here(log, rows)), reading_s))
+    found.append(("read", timed(lambda: read_here(log, rows)), reading_s))
     log.close()
     results = [
         {

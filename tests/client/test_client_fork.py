@@ -1,80 +1,24 @@
-"""Programs that fork: sessions and embedded daemons stay with the parent, and the child may have its own."""
+"""Programs that fork: sessions and embedded daemons stay with the parent, and the child may have its own.
 
-import asyncio
-import contextlib
-import multiprocessing
-import os
+Each has an interpreter of its own: what forks must know all threads and sockets of its process, and a process
+that runs tests may have those of Spark or of Arrow Flight.
+"""
+
+import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+import forking_programs
 import pytest
 
-import antiphon
-from antiphon import errors
-from antiphon.blocking import connect
 
-
-def in_child(job: Callable[[], None]) -> int:
-    """The exit code of a forked child that does `job` and then unwinds as a program does."""
-    child = multiprocessing.get_context("fork").Process(target=job)
-    child.start()
-    child.join(60)
-    assert child.exitcode is not None
-    return child.exitcode
-
-
-def test_a_child_cannot_use_or_end_its_parents_session():
-    with connect(embedded=True, name="parent") as session:
-        session.join("chat")
-        session.receive(60)
-
-        def job() -> None:
-            with pytest.raises(errors.Disconnected, match="forked"):
-                session.send("chat", b"from the child")
-            with pytest.raises(errors.Disconnected, match="forked"):
-                session.receive()
-            session.close()
-            with connect(session.address, name="child") as own:
-                own.send("chat", b"from a session of its own")
-
-        assert in_child(job) == 0
-        assert Path(session.address.removeprefix("unix:")).is_socket()
-        assert session.receive(60).sender == "#child#d1"
-        session.send("chat", b"the parent goes on")
-        assert session.receive(60).payload == b"the parent goes on"
-
-
-def test_a_fork_in_the_middle_of_a_send_and_a_receive_does_not_hang_the_child():
-    with connect(embedded=True) as session, session._sending, session._receiving:
-        assert in_child(session.close) == 0
-
-
-async def test_a_child_of_an_asyncio_program_leaves_the_event_loop_alone():
-    async with antiphon.connect(embedded=True, name="parent") as session:
-        await session.join("chat")
-        await session.receive()
-
-        def job() -> None:
-            with pytest.raises(errors.Disconnected, match="forked"):
-                session.send("chat", b"from the child").send(None)
-
-        assert in_child(job) == 0
-        await session.send("chat", b"the parent goes on")
-        assert (await asyncio.wait_for(session.receive(), 60)).payload == b"the parent goes on"
-
-
-def sockets() -> int:
-    """How many sockets this process has open."""
-    found = 0
-    for descriptor in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the one that lists them
-            found += os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
-    return found
-
-
-def test_a_child_keeps_no_descriptor_of_an_embedded_daemon():
-    before = sockets()
-    with connect(embedded=True):
-        assert sockets() == before + 4, "its UDP socket, its listener, and both ends of the session"
-        assert in_child(lambda: sys.exit(sockets() - before)) == 0
+@pytest.mark.parametrize("program", forking_programs.PROGRAMS, ids=lambda program: program.__name__)
+def test_a_program_that_forks(program: Callable[[], None]) -> None:
+    done = subprocess.run(
+        [sys.executable, forking_programs.__file__, program.__name__],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -149,7 +149,7 @@ def test_the_index_of_small_batches_is_small(tmp_path: Path) -> None:
     log = Log(tmp_path, LogSettings(Fsync.NEVER))
     fill(log, 300, each=1)
     size_bytes = log.segments()[0].size_bytes
-    assert len(log.blocks(log.segments()[0])) <= size_bytes // (64 * 1024) + 1
+    assert len(log.index(log.segments()[0]).blocks) <= size_bytes // (64 * 1024) + 1
     log.close()
 
 

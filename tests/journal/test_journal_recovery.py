@@ -6,11 +6,13 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from journal_stories import fill, rows_in, rows_of, view
+from journal_stories import bundle, fill, rows_in, rows_of, view
 
-from antiphon.journal.errors import JournalError
+from antiphon.journal import lookup, sealing
+from antiphon.journal import segment as journal_segment
+from antiphon.journal.errors import JournalError, OffsetsRemoved
 from antiphon.journal.log import Fsync, Log, LogSettings
-from antiphon.journal.sealing import METADATA_MAX_BYTES, state_of_stream
+from antiphon.journal.sealing import METADATA_MAX_BYTES, Seal, state_of_stream
 from antiphon.journal.segment import mapped, read_index, scan, walk
 from antiphon.journal.state import State
 
@@ -244,3 +246,103 @@ def test_the_state_of_many_groups_fits(tmp_path: Path) -> None:
     again = Log(tmp_path, SETTINGS)
     assert again.before == log.state
     again.close()
+
+
+# Damage that comes after the index was made ---------------------------------------------------------------
+
+LARGE = b"x" * 40_000
+"""With such payloads, ten rows are a block of their own."""
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> Path:
+    """The folder of a journal that ended in order, with one segment of five blocks."""
+    log = Log(tmp_path / "indexed", SETTINGS)
+    fill(log, 5, payload=LARGE)
+    assert len(log.index(log.segments()[0]).blocks) == 5
+    log.close()
+    return tmp_path / "indexed"
+
+
+def offsets_read(log: Log, start: int, end: int) -> tuple[list[int], str]:
+    """The offsets that a reader gets, and the error that it ends with."""
+    found: list[int] = []
+    try:
+        for batch in lookup.read(log, start, end):
+            found += batch.column("offset").to_pylist()
+    except JournalError as error:
+        return found, str(error)
+    return found, ""
+
+
+@pytest.mark.parametrize("fault", ["flipped", "another batch"])
+def test_damage_behind_a_good_index_is_told_by_whoever_reads_there(indexed: Path, fault: str) -> None:
+    path = segment(indexed)
+    good = path.read_bytes()
+    known = read_index(path)
+    assert known is not None
+    ends = [*(block.position for block in known[1]), known[0].size_bytes]
+    log = Log(indexed, SETTINGS)
+    bad = bytearray(good)
+    if fault == "flipped":
+        bad[(ends[2] + ends[3]) // 2] ^= 1
+    else:  # whole in itself, and not the one that belongs here
+        bad[ends[2] : ends[3]] = good[ends[1] : ends[2]]
+    path.write_bytes(bad)
+    found, told = offsets_read(log, 0, 50)
+    assert found == list(range(20)), "what comes before is read"
+    assert told.startswith(f"{path} is damaged at byte {ends[2]} (")
+    assert "): the rows from 20 on cannot be read" in told
+    assert offsets_read(log, 30, 50) == (list(range(30, 50)), ""), "and so is what comes after"
+    with pytest.raises(JournalError, match=f"damaged at byte {ends[2]}"):
+        lookup.anchor(log, 25)
+    path.write_bytes(good)
+    assert offsets_read(log, 0, 50) == (list(range(50)), ""), "the file was put back"
+    log.close()
+
+
+def test_a_segment_that_was_cut_is_not_taken_for_one_that_was_removed(indexed: Path) -> None:
+    log = Log(indexed, SETTINGS)
+    good = segment(indexed).read_bytes()
+    segment(indexed).write_bytes(good[:-100])
+    with pytest.raises(JournalError, match="does not fit its index") as error:
+        list(lookup.read(log, 0, 50))
+    assert not isinstance(error.value, OffsetsRemoved)
+    segment(indexed).write_bytes(good)
+    assert offsets_read(log, 0, 50) == (list(range(50)), "")
+    log.close()
+
+
+def test_a_block_is_checked_once(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[int] = []
+
+    def check_seal(data: memoryview) -> Seal:
+        seal = sealing.check_seal(data)
+        checked.append(seal.offset)
+        return seal
+
+    log = Log(indexed, SETTINGS)
+    monkeypatch.setattr(journal_segment, "check_seal", check_seal)
+    assert offsets_read(log, 13, 25) == (list(range(13, 25)), "")
+    assert checked == [10, 20], "only what is read"
+    assert offsets_read(log, 0, 30) == (list(range(30)), "")
+    assert checked == [10, 20, 0]
+    log.append(rows_of(*bundle(50, 2)))
+    log.append(rows_of(*bundle(52, 2)))
+    assert offsets_read(log, 50, 52) == ([50, 51], "")
+    log.append(rows_of(*bundle(54, 2)))
+    assert offsets_read(log, 50, 56) == (list(range(50, 56)), "")
+    assert checked[3:] == [50, 52, 54], "of a block that grows, what is new"
+    log.close()
+
+
+def test_damage_in_what_a_restart_must_know_is_told(tmp_path: Path) -> None:
+    log = Log(tmp_path / "views", SETTINGS)
+    log.append(rows_of(view(5)))
+    log.close()
+    path = segment(log.path)
+    data = bytearray(path.read_bytes())
+    data[-200] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(JournalError, match="is damaged at byte"):
+        Log(log.path, SETTINGS)

@@ -1,24 +1,19 @@
 """One Spark session for all tests that need one: its start is most of what they cost."""
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).parent
-
-
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder run in one process, so that they share the session."""
-    for item in items:
-        if FOLDER in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Any]:
+    if worker_id != "master":  # one of several processes, which share the folder above
+        try:
+            os.close(os.open(tmp_path_factory.getbasetemp().parent / "has-spark", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pytest.fail("another process of this run has a Spark session: see tests/conftest.py")
     from antiphon.spark.session import JAVA_OPTIONS, spark_session
 
     session = spark_session(

@@ -138,6 +138,39 @@ def test_a_query_goes_around_a_gap_that_another_journal_has_not(pair: Room) -> N
     assert "gap" in {row["kind"] for row in again.rows()}
 
 
+def test_what_one_journal_has_is_not_read_from_another_with_a_gap_there(
+    pair: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch was planned in the one journal that has it all, which dies before the batch is read."""
+    first, second = pair.journal("one", "tea"), pair.journal("two", "tea", daemon=1)
+    pair.send("tea", numbered(0, 50))
+    for journal in (first, second):
+        journal.wait_for(b"49")
+    start = Replicas(reading(first, second)).named("earliest")
+    first.stop()
+    pair.send("tea", numbered(50, 50))
+    again = pair.journal("one", "tea", listen=first.endpoint)
+    pair.send("tea", numbered(100, 50))
+    for journal in (again, second):
+        journal.wait_for(b"149")
+    planning = Replicas(reading(again, second))
+    before_gap = planning.advance(start, None, None)
+    end = planning.advance(before_gap, None, None)
+    assert (before_gap.journal, end.journal) == (again.id, second.id)
+    second.stop()
+    hasty = Replicas(reading(again, second, timeout_s=1.0))
+    with pytest.raises(JournalError, match="has a gap at offset 52, in the middle of what is to be read"):
+        messages(hasty, before_gap, end)
+    with pytest.raises(JournalError, match="has a gap at offset 52"):
+        hasty.cut(before_gap, end, 2, 10)
+    careless = Replicas(reading(again, second, timeout_s=1.0, fails_on_data_loss=False))
+    with caplog.at_level(logging.WARNING):
+        assert messages(careless, before_gap, end) == numbered(100, 50)
+    assert "rows may be lost: journal" in caplog.text
+    back = pair.journal("two", "tea", daemon=1, listen=second.endpoint)
+    assert messages(Replicas(reading(again, back)), before_gap, end) == numbered(50, 100)
+
+
 def test_a_gap_that_all_journals_have_is_read_as_one(pair: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "CATCH_UP_S", 1.0)
     first, second = pair.journal("one", "tea"), pair.journal("two", "tea", daemon=1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, make_folder
+from antiphon.cli.options import Json, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
 
@@ -61,8 +61,7 @@ def check(
     is_local = master is None or master.startswith("local")
     if not is_local and out is None:
         raise UsageError("on a cluster, --out must name a folder that all of its machines can write")
-    if "://" not in folder:
-        _look_into(Path(folder))
+    look_for_traces(folder)
     try:
         from antiphon.spark import conformance
         from antiphon.spark.session import spark_session
@@ -79,14 +78,6 @@ def check(
     print("\n".join(_lines(outcomes) if json else _told(outcomes)))
     if any(outcome.violations for outcome in outcomes):
         raise typer.Exit(1)
-
-
-def _look_into(folder: Path) -> None:
-    """Refuse a folder that has no traces before Spark is started for it."""
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}")
-    if not (folder / "events").is_dir() and next(folder.rglob("*.jsonl"), None) is None:
-        raise UsageError(f"no traces in {folder}: expected files that end in .jsonl, or a folder events")
 
 
 def _settings() -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.cli.options import Json
+from antiphon.cli.options import Json, look_for_traces
 from antiphon.cli.screen import working
 from antiphon.errors import UsageError
 
@@ -48,9 +48,12 @@ def ingest(
 
     if folder is None and not endpoint:
         raise UsageError("a folder of traces, or --endpoint of a journal, is needed")
+    if folder is not None:
+        look_for_traces(folder)
     if "://" not in out:
         out = str(Path(out).absolute())
-    spark = spark_session("antiphon ingest", master)
+    with working("starting Spark", 15):
+        spark = spark_session("antiphon ingest", master)
     from antiphon.spark.tables import ingest_folder, ingest_journal
 
     found = []

@@ -59,3 +59,14 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
+
+
+def look_for_traces(folder: str) -> None:
+    """Refuse a folder on this machine that has no traces, before Spark is started for it."""
+    if "://" in folder:
+        return
+    path = Path(folder)
+    if not path.is_dir():
+        raise UsageError(f"there is no folder {path}")
+    if not (path / "events").is_dir() and next(path.rglob("*.jsonl"), None) is None:
+        raise UsageError(f"no traces in {path}: expected files that end in .jsonl, or a folder events")

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, make_folder
-from antiphon.cli.screen import progress
+from antiphon.cli.options import Json, look_for_traces, make_folder
+from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
 
 
@@ -44,8 +44,10 @@ def report(
 
     if not out.name:
         raise UsageError(f"--out {out} is not the name of a file")
+    look_for_traces(folder)
     make_folder(out.parent)
-    spark = spark_session("antiphon report", master)
+    with working("starting Spark", 15):
+        spark = spark_session("antiphon report", master)
     from antiphon.spark.report.job import STEPS, report_of
     from antiphon.spark.report.page import page_of
 

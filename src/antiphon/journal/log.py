@@ -25,6 +25,7 @@ from antiphon.journal.rows import Rows
 from antiphon.journal.sealing import END_OF_STREAM, seal_batch, start_of_stream
 from antiphon.journal.segment import (
     Block,
+    Index,
     Summary,
     add_to_blocks,
     path_of,
@@ -72,7 +73,7 @@ class Log:
             raise
         self._lock = threading.Lock()
         """Guards the segments and blocks that readers look at."""
-        self._indexes: OrderedDict[Path, list[Block]] = OrderedDict()
+        self._indexes: OrderedDict[Path, Index] = OrderedDict()
         self._writing: _Writing | None = None
         self._failure: str | None = None
         self._closed = False
@@ -151,24 +152,29 @@ class Log:
             writing = self._writing
             return [*self._full, writing.summary] if writing is not None and writing.blocks else [*self._full]
 
-    def blocks(self, summary: Summary) -> list[Block]:
-        """The blocks of a segment."""
+    def index(self, summary: Summary) -> Index:
+        """The index of a segment; it may tell of more than `summary` does of the one that is being written.
+
+        FileNotFoundError if retention has removed it; JournalError if something else was done to it.
+        """
         with self._lock:
             writing = self._writing
             if writing is not None and writing.summary.path == summary.path:
-                return list(writing.blocks)
-            blocks = self._indexes.get(summary.path)
-            if blocks is not None:
+                return writing.index
+            index = self._indexes.get(summary.path)
+            if index is not None:
                 self._indexes.move_to_end(summary.path)
-                return blocks
+                return index
         indexed = read_index(summary.path)
         if indexed is None:
+            if summary.path.exists():
+                raise JournalError(f"{summary.path} does not fit its index; put back good copies of both")
             raise FileNotFoundError(summary.path)
         with self._lock:
-            self._indexes[summary.path] = indexed[1]
+            index = self._indexes.setdefault(summary.path, Index(summary.path, indexed[1]))
             while len(self._indexes) > INDEXES_KEPT:
                 self._indexes.popitem(last=False)
-        return indexed[1]
+        return index
 
     # Appending --------------------------------------------------------------------------------------------
 
@@ -330,6 +336,7 @@ class _Writing:
         self.descriptor = descriptor
         self.summary = summary
         self.blocks: list[Block] = []
+        self.index = Index(summary.path, self.blocks)
         self.is_dirty = True
 
 

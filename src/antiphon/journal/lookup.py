@@ -5,6 +5,7 @@ it does so: the writer never waits for a reader.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from antiphon.journal.errors import JournalError, NoSuchPlace, OffsetsRemoved
 from antiphon.journal.log import Log
 from antiphon.journal.schema import GAP, SCHEMA
 from antiphon.journal.sealing import HAS_EVENTS
-from antiphon.journal.segment import Block, Summary, decoded, mapped
+from antiphon.journal.segment import Block, Summary, mapped
 
 BATCH_ROWS = 8_192
 BATCH_BYTES = 4 * 1024 * 1024
@@ -63,9 +64,8 @@ def read(log: Log, start: int, end: int, groups: Sequence[str] | None = None) ->
 
     def batches() -> Iterator[pa.RecordBatch]:
         for segment in segments:
-            found, data = _opened(log, segment, start)
-            first = max((block for block in found if block.offset <= start), default=found[0], key=_offset)
-            yield from decoded(data, first.position, segment.size_bytes, start, end)
+            for _, part in _blocks(log, segment, start, end):
+                yield from part()
 
     return _gathered(batches() if wanted is None else (_of_groups(batch, wanted) for batch in batches()))
 
@@ -77,9 +77,9 @@ def gaps(log: Log, start: int, end: int) -> list[int]:
     for segment in log.segments():
         if segment.next_offset <= start or segment.first_offset >= end or not segment.flags & HAS_EVENTS:
             continue
-        for block, batches in _blocks(log, segment):
-            if block.offset < end and block.flags & HAS_EVENTS:
-                for batch in (_between(batch, start, end) for batch in batches()):
+        for block, batches in _blocks(log, segment, start, end):
+            if block.flags & HAS_EVENTS:
+                for batch in batches():
                     is_gap = pc.equal(batch.column("kind"), GAP)
                     found += batch.column("offset").filter(is_gap).to_pylist()
     return found
@@ -90,7 +90,7 @@ def offset_at(log: Log, time_us: int) -> int:
     for segment in log.segments():
         if segment.last_us < time_us:
             continue
-        for block, batches in _blocks(log, segment):
+        for block, batches in _blocks(log, segment, segment.first_offset, segment.next_offset):
             if block.last_us < time_us:
                 continue
             for batch in batches():
@@ -153,52 +153,36 @@ def _search(
     for segment in reversed(segments) if newest_first else segments:
         if not may_have(segment):
             continue
-        blocks = list(_blocks(log, segment))
+        blocks = list(_blocks(log, segment, start, end))
         for block, batches in reversed(blocks) if newest_first else blocks:
-            if block.offset >= end or not may_have(block):
+            if not may_have(block):
                 continue
-            found_batches = [_between(batch, start, end) for batch in batches()]
+            found_batches = list(batches())
             for batch in reversed(found_batches) if newest_first else found_batches:
-                found = find(batch) if batch.num_rows else None
+                found = find(batch)
                 if found is not None:
                     return found
     return None
 
 
-def _between(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
-    first = int(batch.column("offset")[0].as_py())
-    begin, stop = max(0, start - first), min(batch.num_rows, end - first)
-    return batch.slice(begin, max(0, stop - begin))
-
-
-def _blocks(log: Log, segment: Summary) -> Iterator[tuple[Block, Callable[[], Iterator[pa.RecordBatch]]]]:
-    """Each block of a segment and what reads its batches."""
-    blocks, data = _opened(log, segment, segment.first_offset)
-    blocks = [block for block in blocks if block.position < segment.size_bytes]
-    ends = [block.position for block in blocks[1:]] + [segment.size_bytes]
-    for block, end in zip(blocks, ends, strict=True):
-
-        def batches(block: Block = block, end: int = end) -> Iterator[pa.RecordBatch]:
-            return decoded(data, block.position, end, segment.first_offset, segment.next_offset)
-
-        yield block, batches
-
-
-def _opened(log: Log, segment: Summary, start: int) -> tuple[list[Block], pa.Buffer]:
-    """The blocks and the bytes of a segment, which retention may be removing at this moment."""
+def _blocks(
+    log: Log, segment: Summary, start: int, end: int
+) -> Iterator[tuple[Block, Callable[[], Iterator[pa.RecordBatch]]]]:
+    """Each block of a segment that has rows from `start` up to `end`, and what reads these."""
     try:
-        return log.blocks(segment), mapped(segment.path)
-    except FileNotFoundError:
-        raise _removed(log, start) from None
+        index, data = log.index(segment), mapped(segment.path)
+    except FileNotFoundError:  # retention is removing it at this moment
+        raise _removed(log, max(start, segment.first_offset)) from None
+    parts = index.parts(segment.size_bytes)
+    afters = [block.offset for block, _ in parts[1:]] + [segment.next_offset]
+    for (block, block_end), after in zip(parts, afters, strict=True):
+        if block.offset < end and after > start:
+            yield block, partial(index.batches, data, block, block_end, start, end)
 
 
 def _removed(log: Log, offset: int) -> OffsetsRemoved:
     earliest = positions(log).earliest
     return OffsetsRemoved(f"offset {offset} was removed: the journal begins with {earliest} now", earliest)
-
-
-def _offset(block: Block) -> int:
-    return block.offset
 
 
 # Batches for readers --------------------------------------------------------------------------------------
@@ -215,18 +199,24 @@ def _of_groups(batch: pa.RecordBatch, wanted: pa.StringArray) -> pa.RecordBatch:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are neither tiny nor, because of this, larger than they were."""
+    """The same rows in batches that are neither tiny nor, because of this, larger than they were; what comes
+    before an error is handed out before it is."""
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        if rows and (rows + batch.num_rows > BATCH_ROWS or size_bytes + batch.nbytes > BATCH_BYTES):
+    try:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if rows and (rows + batch.num_rows > BATCH_ROWS or size_bytes + batch.nbytes > BATCH_BYTES):
+                yield _joined(waiting)
+                waiting, rows, size_bytes = [], 0, 0
+            waiting.append(batch)
+            rows += batch.num_rows
+            size_bytes += batch.nbytes
+    except JournalError:
+        if waiting:
             yield _joined(waiting)
-            waiting, rows, size_bytes = [], 0, 0
-        waiting.append(batch)
-        rows += batch.num_rows
-        size_bytes += batch.nbytes
+        raise
     if waiting:
         yield _joined(waiting)
 

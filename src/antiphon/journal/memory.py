@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from antiphon.client.batches import BatchMemory
 from antiphon.journal.log import Log
 from antiphon.journal.sealing import HAS_BATCHES
-from antiphon.journal.segment import Summary, decoded, mapped
+from antiphon.journal.segment import Summary, mapped
 from antiphon.types import BatchStamp
 
 TAIL_BYTES = 1024 * 1024 * 1024
@@ -26,11 +26,10 @@ def remembered(log: Log) -> BatchMemory:
         if not segment.flags & HAS_BATCHES:
             continue
         data = mapped(segment.path)
-        blocks = log.blocks(segment)
-        ends = [block.position for block in blocks[1:]] + [segment.size_bytes]
-        for block, end in zip(blocks, ends, strict=True):
+        index = log.index(segment)
+        for block, end in index.parts(segment.size_bytes):
             if block.flags & HAS_BATCHES:
-                for batch in decoded(data, block.position, end, segment.first_offset, segment.next_offset):
+                for batch in index.batches(data, block, end, segment.first_offset, segment.next_offset):
                     _note(memory, batch)
     return memory
 

@@ -22,10 +22,10 @@ from antiphon.journal.sealing import HAS_EVENTS, METADATA_MAX_BYTES, Damaged, To
 from antiphon.journal.segment import (
     INDEX_SUFFIX,
     SEGMENT_SUFFIX,
-    Block,
+    Index,
     Scan,
     Summary,
-    decoded,
+    damage,
     mapped,
     read_index,
     scan,
@@ -87,10 +87,7 @@ def _recover_segment(path: Path, *, is_last: bool) -> Scan:
     summary = found.summary
     if found.fault is not None:
         if not is_last:
-            raise JournalError(
-                f"{path} is damaged at byte {summary.size_bytes} ({found.fault}): the rows from "
-                f"{summary.next_offset} on cannot be read; put back a good copy of the file"
-            )
+            raise damage(path, summary.size_bytes, summary.next_offset, found.fault)
         if not found.is_torn:
             _keep_aside(path, summary.size_bytes)
         os.truncate(path, summary.size_bytes)
@@ -133,11 +130,10 @@ def last_state(segments: list[Summary]) -> State:
     data = mapped(last.path)
     state = decode_state(state_of_stream(memoryview(data)[: last.head_bytes])[0])
     indexed = read_index(last.path)
-    blocks: list[Block] = [] if indexed is None else indexed[1]
-    ends = [block.position for block in blocks[1:]] + [last.size_bytes]
-    for block, end in zip(blocks, ends, strict=True):
+    index = Index(last.path, [] if indexed is None else indexed[1])
+    for block, end in index.parts(last.size_bytes):
         if block.flags & HAS_EVENTS:
-            for batch in decoded(data, block.position, end, last.first_offset, last.next_offset):
+            for batch in index.batches(data, block, end, last.first_offset, last.next_offset):
                 state = _follow(state, batch)
     return state
 

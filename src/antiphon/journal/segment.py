@@ -5,6 +5,9 @@
 
 The segment that is being written has its index in memory only. At a restart it is read from end to end, which
 also finds out whether its tail is whole. An index that is missing or does not fit its segment is made anew.
+
+Disks forget and files are copied badly, so no row is handed out before the block that it is in was found to
+be as it was written: see `Index`.
 """
 
 import os
@@ -17,6 +20,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from antiphon.journal.errors import JournalError
 from antiphon.journal.sealing import Damaged, Seal, Torn, check_seal, decode_batch, is_end, read_seal
 
 SEGMENT_SUFFIX = ".arrows"
@@ -136,6 +140,54 @@ def decoded(data: pa.Buffer, position: int, end: int, start: int, stop: int) -> 
         batch = decode_batch(message)
         first, last = max(start - seal.offset, 0), min(stop - seal.offset, seal.rows)
         yield batch if (first, last) == (0, seal.rows) else batch.slice(first, last - first)
+
+
+class Index:
+    """The blocks of a segment, and how far each is known to be as it was written.
+
+    A block is checked when something of it is read for the first time, all of it at once, and not again while
+    this index is kept: the bytes do not change, and those of a good disk are paid for once.
+    """
+
+    def __init__(self, path: Path, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        self._path = path
+        self._checked: dict[int, tuple[int, int]] = {}
+        """By the position of a block: up to which position, and which offset, it is good."""
+
+    def parts(self, size_bytes: int) -> list[tuple[Block, int]]:
+        """The blocks of a segment of this size, each with the position at which it ends."""
+        blocks = [block for block in self.blocks if block.position < size_bytes]
+        return list(zip(blocks, [*(block.position for block in blocks[1:]), size_bytes], strict=True))
+
+    def batches(
+        self, data: pa.Buffer, block: Block, end: int, start: int, stop: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a block that have offsets from `start` up to `stop`; JournalError if it is damaged."""
+        self._check(data, block, end)
+        yield from decoded(data, block.position, end, start, stop)
+
+    def _check(self, data: pa.Buffer, block: Block, end: int) -> None:
+        position, offset = self._checked.get(block.position, (block.position, block.offset))
+        view = memoryview(data)
+        while position < end:
+            try:
+                seal = check_seal(view[position:end])
+                if seal.offset != offset:
+                    raise Damaged(f"a batch begins with offset {seal.offset}, not {offset}")
+            except (Torn, Damaged) as error:
+                raise damage(self._path, position, offset, str(error) or "a batch is cut off") from None
+            position += seal.length
+            offset += seal.rows
+        self._checked[block.position] = (position, offset)
+
+
+def damage(path: Path, position: int, offset: int, fault: str) -> JournalError:
+    """What to say of a segment that has something else in it than what was written."""
+    return JournalError(
+        f"{path} is damaged at byte {position} ({fault}): the rows from {offset} on cannot be read; "
+        "put back a good copy of the file"
+    )
 
 
 # Scanning and the index -----------------------------------------------------------------------------------

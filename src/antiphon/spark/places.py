@@ -105,7 +105,8 @@ class Replicas:
         """The same place in a journal that answers: its own, or else another that has it."""
         return self._insist(lambda: self._find(position))
 
-    def _find(self, position: Position) -> tuple[str, int]:
+    def _find(self, position: Position, whole_since: Position | None = None) -> tuple[str, int]:
+        """With `whole_since`, another journal will do only if it has everything from there on."""
         try:
             have = self._journals.positions(journal=position.journal)
             if have.earliest <= position.offset <= have.latest:
@@ -116,6 +117,8 @@ class Replicas:
         for other, journal in self._others(position.journal):
             try:
                 offset = other.locate(position.anchor, journal=journal)
+                if whole_since is not None:
+                    self._check_whole(position.journal, other, journal, whole_since, offset)
             except JournalError as error:
                 if not isinstance(away, OffsetsRemoved):
                     away = error
@@ -129,38 +132,58 @@ class Replicas:
             return position.journal, self._lose(position.offset, away)
         raise away
 
-    def _insist(self, work: Callable[[], _Result]) -> _Result:
+    def _check_whole(self, planned: str, other: Journals, journal: str, start: Position, end: int) -> None:
+        """NoSuchPlace if another journal has a gap in what was planned in a journal that has none there."""
+        first = start.offset if start.journal == journal else other.locate(start.anchor, journal=journal)
+        gaps = self._gaps(other, journal, first, end)
+        if gaps:
+            raise NoSuchPlace(
+                f"journal {journal} has a gap at offset {gaps[0]}, in the middle of what is to be read, and "
+                f"journal {planned}, which has none there, does not answer; with failOnDataLoss=false the "
+                "query goes on without what is missing"
+            )
+
+    def _insist(self, work: Callable[[], _Result], careless: Callable[[], _Result] | None = None) -> _Result:
         """Do it again while journals come and go; the last error when the patience is over.
 
-        A place that is missing may be on its way to a journal that is a little behind.
+        A place that is missing may be on its way to a journal that is a little behind. What is `careless`
+        with rows is done in the end, if that is what was asked for.
         """
         deadline_s = time.monotonic() + self._reading.timeout_s
         while True:
             try:
                 return work()
-            except (JournalUnavailable, OtherJournal, NoSuchPlace):
+            except (JournalUnavailable, OtherJournal, NoSuchPlace) as error:
                 if time.monotonic() + AGAIN_S > deadline_s:
-                    raise
+                    if careless is None or self._reading.fails_on_data_loss:
+                        raise
+                    _log.warning("antiphon: rows may be lost: %s", error)
+                    return careless()
             time.sleep(AGAIN_S)
 
     def between(self, start: Position, end: Position) -> tuple[str, int, int]:
-        """A journal that has both places, and their offsets in it."""
-        return self._insist(lambda: self._between(start, end))
+        """A journal that has both places and everything between them, and their offsets in it."""
+        return self._insist(
+            lambda: self._between(start, end), lambda: self._between(start, end, is_careless=True)
+        )
 
     def cut(self, start: Position, end: Position, parts: int, part_rows: int) -> list[Position]:
         """The places that cut a range into so many parts of about the same size, both ends included, or into
         fewer if they would have fewer rows; nothing if there is no row."""
-        return self._insist(lambda: self._cut(start, end, parts, part_rows))
+        return self._insist(
+            lambda: self._cut(self._between(start, end), parts, part_rows),
+            lambda: self._cut(self._between(start, end, is_careless=True), parts, part_rows),
+        )
 
-    def _cut(self, start: Position, end: Position, parts: int, part_rows: int) -> list[Position]:
-        journal, first, last = self._between(start, end)
+    def _cut(self, between: tuple[str, int, int], parts: int, part_rows: int) -> list[Position]:
+        journal, first, last = between
         count = last - first
         number = min(parts, -(-count // part_rows))
         cuts = [first + count * part // number for part in range(number + 1)] if count else []
         return [self.position(journal, cut) for cut in cuts]
 
-    def _between(self, start: Position, end: Position) -> tuple[str, int, int]:
-        journal, last = self._find(end)
+    def _between(self, start: Position, end: Position, *, is_careless: bool = False) -> tuple[str, int, int]:
+        journal, last = self._find(end, None if is_careless else start)
         first = start.offset
         if start.journal != journal:
             first = self._journals.locate(start.anchor, journal=journal)
