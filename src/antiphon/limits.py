@@ -89,10 +89,14 @@ GROUPS_PER_SESSION_MAX = 1_000
 SESSION_INPUT_MAX_BYTES = 512 * 1024
 """Bundles of one session that wait to be ordered; beyond it its socket is not read."""
 SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024
-"""Output waiting for one session at which its daemon asks all senders to hold."""
+"""Output waiting for one session at which it counts as slow: it is warned, and all senders are asked to
+hold or its unreliable messages are dropped, until half of this waits."""
 SESSION_OUTPUT_HARD_BYTES = 96 * 1024 * 1024
 """Output waiting for one session at which it is disconnected as a slow receiver."""
 SLOW_RECEIVER_PATIENCE_US = 10_000_000
-"""How long one session without progress may hold the senders; after that only its own queue grows."""
+"""How long one session may hold the senders while it takes half of its soft limit; after that only its own
+queue grows."""
+PRIORITY_TURNS = 16
+"""So many bundles of higher priority may be taken in a row while one of lower priority waits."""
 CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024
 """Undelivered events in a client library; beyond it the library stops reading its socket."""

@@ -23,11 +23,13 @@ from collections import Counter
 from antiphon.config import Config
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
+from antiphon.core.groups.backlog import Band, holds_senders
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, groups_bundle, parse_event, parse_groups
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
+from antiphon.core.groups.slow import SlowSessions
 from antiphon.core.intake import Intake
 from antiphon.core.links.hop import HopLink
 from antiphon.core.membership.daemons import DaemonMembership
@@ -82,7 +84,9 @@ class Node:
         self.merging: Merging | None = None
         """While groups are put together after daemons have come."""
         self._observer = observer
-        self._requests = Requests(name, self.me, self.sessions, self.frames)
+        self._slow = SlowSessions(config.settings, self.sessions)
+        policy = config.settings.slow_policy
+        self._requests = Requests(name, self.me, self.sessions, self.frames, policy)
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[int, Header, GroupEvent]] = []  # seen before groups can count them
@@ -286,19 +290,24 @@ class Node:
         self._stop_listening(client)
         self.is_settled = False
 
-    def backlog(self, session: int, waiting_bytes: int, now_us: int) -> None:
-        """How much output waits for this session in the driver, told whenever it crosses
-        `settings.output_soft_bytes` in either direction. At the hard limit the driver gives up by itself:
-        it says Goodbye with code "slow-receiver" and calls `lost`."""
-        if waiting_bytes > self.config.settings.output_soft_bytes:
-            self.hold.behind(session, now_us)
-        else:
+    def backlog(self, session: int, waiting_bytes: int, now_us: int) -> Band:
+        """How much output waits for this session in the driver, told whenever that leaves the band that was
+        answered the last time, or at first `settings.output_soft_bytes`. At the hard limit the driver gives
+        up by itself: it says Goodbye with code "slow-receiver" and calls `lost`."""
+        client = self._session(session)
+        held = holds_senders(client.lag, client.slow)
+        band = self._slow.told(client, waiting_bytes)
+        if not holds_senders(client.lag, client.slow):
             self.hold.caught_up(session)
+        elif not held:  # else patience with it may be over already, and is not renewed
+            self.hold.behind(session, now_us + round(self.config.settings.slow_patience_ms * 1_000))
         self.is_settled = False
+        return band
 
     def _stop_listening(self, session: Session) -> None:
         """Nothing more goes to this session, and nobody waits for it."""
         self.hold.caught_up(session.number)
+        self.sessions.dropping.discard(session.number)
         self.delivery.changed()
 
     def _session(self, number: int) -> Session:

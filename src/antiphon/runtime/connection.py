@@ -48,8 +48,12 @@ class Connection:
         """When to give up, in the phases GREETING and FAREWELL."""
         self.interest = 0
         """What the loop watches for."""
-        self.is_slow = False
-        """Whether the node has been told that output piles up."""
+        self.low_bytes = -1
+        self.high_bytes = 0
+        """The node is told when at most, or more than, this waits."""
+        self.name = ""
+        self.priority = 0
+        """Of its session, too."""
         self.is_paused = False
         """Whether the node wants this session's input left in its socket for now."""
         self.is_touched = False
@@ -126,6 +130,12 @@ class Connection:
         """Have a whole frame written, after those that wait already."""
         if not self.is_deaf:
             self._output.append(frame)
+            self.waiting_bytes += len(frame)
+
+    def queue_first(self, frame: Buffer) -> None:
+        """Have a whole frame written before those that wait, but not into one that is begun."""
+        if not self.is_deaf:
+            self._output.insert(1 if self._is_begun else 0, frame)
             self.waiting_bytes += len(frame)
 
     def flush(self) -> None:

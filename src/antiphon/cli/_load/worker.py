@@ -28,7 +28,9 @@ _HINT = "is the cluster whole? `antiphon status` tells"
 
 async def send(plan: Plan) -> Sent:
     """Send what the plan says, and the end mark."""
-    async with antiphon.connect(plan.address, views=False, bundle=plan.bundle, trace=plan.trace) as session:
+    async with antiphon.connect(
+        plan.address, priority=plan.priority, views=False, bundle=plan.bundle, trace=plan.trace
+    ) as session:
         begin = time.monotonic()
         messages = await (_send_paced if plan.rate_per_s else _send_flat_out)(session, plan)
         seconds = time.monotonic() - begin
@@ -77,7 +79,7 @@ async def _sleep_until(moment_s: float) -> None:
 
 async def receive(plan: Plan, address: str | None) -> Received:
     """Join, say that it is ready, and count until the end mark."""
-    async with antiphon.connect(address, trace=plan.trace) as session:
+    async with antiphon.connect(address, priority=plan.priority, trace=plan.trace) as session:
         try:
             async with asyncio.timeout(_JOIN_TIMEOUT_S):
                 await session.join(plan.group)
