@@ -37,6 +37,10 @@ GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 FAREWELLS_MAX = 256
 FAREWELL_TIMEOUT_US = 3_000_000
 """How long the last words may take to be read."""
+SLOW_GRACE_US = 1_000_000
+"""Nobody is cut off sooner than this after the warning: when a hold or a change of view ends, more than the
+hard limit may come in one turn, which is not the receiver's fault. Senders hold meanwhile, so that what can
+come is bounded; with a shorter `slow_patience_ms` it is that."""
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
 """After the system had no room for a connection."""
@@ -72,6 +76,7 @@ class Clients:
         self._node = node
         self._soft_bytes = settings.output_soft_bytes
         self._hard_bytes = settings.output_hard_bytes
+        self._grace_us = min(SLOW_GRACE_US, round(settings.slow_patience_ms * 1_000))
         self._notices = notices
         self._status = status
         self._listeners: list[Listener] = []
@@ -331,7 +336,7 @@ class Clients:
         waiting_bytes = connection.waiting_bytes
         phase = connection.phase
         if phase is Phase.OPEN:
-            if waiting_bytes >= self._hard_bytes:
+            if waiting_bytes >= self._hard_bytes and connection.spared_until_us <= now:
                 self._cut_off_slow(connection, now)
                 return
             if not connection.low_bytes < waiting_bytes <= connection.high_bytes:
@@ -356,6 +361,7 @@ class Clients:
         if notice is None:
             return
         if not notice.is_over:
+            connection.spared_until_us = now + self._grace_us
             self._notices.say(
                 "slow",
                 "%s reads too slowly (policy %s): %d bytes wait for it, it is cut off at %d",

@@ -1,6 +1,7 @@
 """One client's connection as bytes: frames in, frames out, and nothing about what they mean."""
 
 import socket
+import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -51,6 +52,8 @@ class Connection:
         self.low_bytes = -1
         self.high_bytes = 0
         """The node is told when at most, or more than, this waits."""
+        self.spared_until_us = sys.maxsize
+        """It is not cut off as a slow receiver before this; known once it was warned."""
         self.name = ""
         self.priority = 0
         """Of its session, too."""
