@@ -7,13 +7,13 @@ import typer
 from rich import box
 from rich.table import Table
 
-from antiphon.cli._load.cluster import daemons
-from antiphon.cli._load.plan import Plan, Received
-from antiphon.cli._load.run import run
 from antiphon.cli.options import Json
 from antiphon.cli.screen import console, progress
 from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
+from antiphon.load.cluster import daemons
+from antiphon.load.plan import Plan, Received
+from antiphon.load.run import run
 from antiphon.service import Service
 
 CASES = {"local": (1, True), "hop": (2, True), "hop-unbundled": (2, False)}

@@ -6,10 +6,10 @@ import msgspec
 import typer
 
 from antiphon import limits
-from antiphon.cli._load.plan import Outcome, Plan
-from antiphon.cli._load.run import run
 from antiphon.cli.options import Address, Json, PriorityWord, ServiceWord, TraceFolder
 from antiphon.cli.screen import working
+from antiphon.load.plan import Outcome, Plan
+from antiphon.load.run import run
 from antiphon.service import Service
 from antiphon.types import check_group, check_priority
 

@@ -8,8 +8,8 @@ from selectors import EVENT_READ, DefaultSelector
 
 import msgspec
 
-from antiphon.cli._load.plan import Failed, Outcome, Plan, Ready, Received, Sent
 from antiphon.errors import AntiphonError, UsageError
+from antiphon.load.plan import Failed, Outcome, Plan, Ready, Received, Sent
 
 Worker = subprocess.Popen[str]
 
@@ -26,7 +26,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def _start(stack: ExitStack, role: str, plan: Plan, address: str | None) -> Worker:
-    words = [sys.executable, "-m", "antiphon.cli._load.worker", role, msgspec.json.encode(plan).decode()]
+    words = [sys.executable, "-m", "antiphon.load.worker", role, msgspec.json.encode(plan).decode()]
     if address is not None:
         words.append(address)
     # Ctrl-C reaches the whole process group. Workers are born deaf to it: this process ends them.

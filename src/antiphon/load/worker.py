@@ -1,4 +1,4 @@
-"""One process of a run of load: `python -m antiphon.cli._load.worker send|receive PLAN ADDRESS`.
+"""One process of a run of load: `python -m antiphon.load.worker send|receive PLAN ADDRESS`.
 
 Latency is taken from the time that the sending library writes into each bundle to the time at which the
 member gets it decoded. Every message of a bundle counts from the bundle's beginning, so the figures err on
@@ -13,8 +13,8 @@ from itertools import groupby
 import msgspec
 
 import antiphon
-from antiphon.cli._load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
 from antiphon.errors import AntiphonError, UsageError
+from antiphon.load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
 from antiphon.service import Service
 from antiphon.types import Envelope, Message
 

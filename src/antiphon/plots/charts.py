@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from antiphon.spark.report.svg import Drawing, Linear, Logarithmic, Scale, shortened, text_width
-from antiphon.spark.report.words import Format, count
+from antiphon.plots.svg import Drawing, Linear, Logarithmic, Scale, shortened, text_width
+from antiphon.plots.words import Format, count
 
 _ROW_PX = 24
 _AXIS_PX = 40
