@@ -98,5 +98,12 @@ SLOW_RECEIVER_PATIENCE_US = 10_000_000
 queue grows."""
 PRIORITY_TURNS = 16
 """So many bundles of higher priority may be taken in a row while one of lower priority waits."""
+PRIORITY_SHARE = 8
+"""While a session of higher priority is active, those of lower priority go on only as long as less than this
+part (an eighth) of `unstable_bytes` is under way: what is under way nobody can overtake."""
+PRIORITY_QUEUE_BYTES = 128 * 1024
+"""And as long as no more than this waits for any link."""
+PRIORITY_ACTIVE_US = 1_000_000
+"""A session is active for so long after it has sent something."""
 CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024
 """Undelivered events in a client library; beyond it the library stops reading its socket."""

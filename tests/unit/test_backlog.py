@@ -119,6 +119,29 @@ def test_no_priority_starves() -> None:
     assert counts["p9"] > 10 * (counts["p5"] + counts["p2"] + counts["p0"]) / 4
 
 
+def test_those_who_must_leave_room_go_on_only_when_they_have_waited_too_long() -> None:
+    sessions = Sessions("d1")
+    low = sessions.add("low", priority=0, views=True)
+    high = sessions.add("high", priority=9, views=True)
+    put(sessions, low, 3)
+    assert not sessions.has_turn(lowest=9) and sessions.take(lowest=9) is None
+    put(sessions, high, limits.PRIORITY_TURNS)
+    assert {sessions.take(lowest=9)[0].name for _ in range(limits.PRIORITY_TURNS)} == {"high"}  # type: ignore[index]
+    turn = sessions.take(lowest=9)
+    assert turn is not None and turn[0] is low
+    assert sessions.take(lowest=9) is None  # it has had its turn
+    assert taken(sessions, 2) == ["low", "low"]
+
+
+def test_a_priority_is_active_for_a_while_after_a_bundle() -> None:
+    sessions = Sessions("d1")
+    high = sessions.add("high", priority=9, views=True)
+    assert sessions.active_priority(0) == 0
+    sessions.sent(high, 1_000)
+    assert sessions.active_priority(1_000 + limits.PRIORITY_ACTIVE_US - 1) == 9
+    assert sessions.active_priority(1_000 + limits.PRIORITY_ACTIVE_US) == 0
+
+
 def test_a_session_is_found_by_its_private_name() -> None:
     sessions = Sessions("d1")
     ada = sessions.add("ada", priority=0, views=True)

@@ -13,14 +13,17 @@ from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
 from antiphon.load.cluster import daemons
 from antiphon.load.plan import Plan, Received
-from antiphon.load.run import run
+from antiphon.load.run import run, run_together
 from antiphon.service import Service
+from antiphon.types import PRIORITY_WORDS
 
 CASES = {"local": (1, True), "hop": (2, True), "hop-unbundled": (2, False)}
 """Name of a case: how many daemons stand between the clients, and whether the sender's library bundles."""
 SIZES_BYTES = (100, 1_024, 10_240)
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 LIGHT_RATE_PER_S = 1_000.0
+PACED_RATE_PER_S = 200.0
+NARROW_BYTES_PER_S = 20_000_000
 
 Seconds = Annotated[float, typer.Option("--seconds", min=0.1, help="How long each measurement sends.")]
 
@@ -117,6 +120,70 @@ def latency(
                     _tell(row, rows, json)
                     advance(1)
     _table("One-way latency through two daemons", rows, json)
+
+
+def priority(
+    json: Json = False,
+    seconds: Seconds = 3.0,
+    size: Annotated[
+        int, typer.Option("--size", min=1, max=MESSAGE_MAX_BYTES, help="Bytes of each paced message.")
+    ] = 100,
+    flooders: Annotated[
+        int, typer.Option("--flooders", min=1, max=16, help="Sessions of low priority that flood.")
+    ] = 3,
+) -> None:
+    """Latency of a session of high priority and of one of low priority, both beside floods of low priority.
+
+    All are at one daemon and send agreed messages at the same time, to groups of their own with members at
+    another daemon. The link between the two carries 20 MB/s, so that the queues are in the daemon. `ratio` is
+    the latency of low priority divided by that of high priority.
+
+    \b
+    Example:
+      antiphon bench priority --seconds 1 --json
+    """
+    rows: list[dict[str, Any]] = []
+    with (
+        progress("measuring", 1) as advance,
+        daemons(2, rate_bytes_per_s=NARROW_BYTES_PER_S) as (sender, receiver),
+    ):
+        paced = [
+            Plan(
+                sender,
+                (receiver,),
+                group=word,
+                priority=PRIORITY_WORDS[word],
+                size_bytes=size,
+                rate_per_s=PACED_RATE_PER_S,
+                seconds=seconds,
+            )
+            for word in ("high", "low")
+        ]
+        floods = [
+            Plan(sender, (receiver,), group=f"flood{number}", size_bytes=1_024, seconds=seconds)
+            for number in range(flooders)
+        ]
+        outcomes = run_together([*floods, *paced])
+        advance(1)
+    high, low = (outcome.received[0] for outcome in outcomes[flooders:])
+    for word, received in (("high", high), ("low", low)):
+        row = {
+            "priority": word,
+            "p50_us": received.p50_us,
+            "p99_us": received.p99_us,
+            "messages": received.messages,
+            "seconds": round(received.seconds, 3),
+        }
+        _tell(row, rows, json)
+    row = {
+        "priority": "ratio",
+        "p50_us": round(low.p50_us / max(1, high.p50_us), 2),
+        "p99_us": round(low.p99_us / max(1, high.p99_us), 2),
+        "messages": sum(outcome.received[0].messages for outcome in outcomes[:flooders]),
+        "seconds": round(outcomes[0].received[0].seconds, 3),
+    }
+    _tell(row, rows, json)
+    _table(f"Latency beside {flooders} floods of low priority", rows, json)
 
 
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:

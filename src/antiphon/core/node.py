@@ -21,6 +21,7 @@ a `Changeover` with a second term, over whose links the recovery runs.
 from collections import Counter
 
 from antiphon.config import Config
+from antiphon.core.admission import lowest, may_go_on
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
 from antiphon.core.groups.backlog import Band, holds_senders
@@ -85,8 +86,7 @@ class Node:
         """While groups are put together after daemons have come."""
         self._observer = observer
         self._slow = SlowSessions(config.settings, self.sessions)
-        policy = config.settings.slow_policy
-        self._requests = Requests(name, self.me, self.sessions, self.frames, policy)
+        self._requests = Requests(name, self.me, self.sessions, self.frames, config.settings.slow_policy)
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[int, Header, GroupEvent]] = []  # seen before groups can count them
@@ -279,7 +279,10 @@ class Node:
         Raises BadFrame, and nothing happened, if the bundle is not what a client may send: the driver
         says Goodbye with the reason and calls `lost`.
         """
-        self._requests.submit(self._session(session), bundle)
+        client = self._session(session)
+        self._requests.submit(client, bundle)
+        if client.priority:
+            self.sessions.sent(client, now_us)
         self.is_settled = False
 
     def lost(self, session: int, now_us: int) -> None:
@@ -492,7 +495,7 @@ class Node:
             order.settle()
             while order.ready:
                 self._deliver(order.ready.popleft(), now_us)
-            if not order.moved and not (self.sessions.waiting and self.is_accepting):
+            if not order.moved and not (self.is_accepting and may_go_on(self, now_us)):
                 break
         if order.own_stable:
             self._tell_accepted(order.own_stable)
@@ -510,7 +513,7 @@ class Node:
 
     def _admit(self, now_us: int) -> None:
         """Order what sessions have sent, as long as there is room."""
-        while self.is_accepting and (turn := self.sessions.take()) is not None:
+        while self.is_accepting and (turn := self.sessions.take(lowest(self, now_us))) is not None:
             session, pending = turn
             self._origin.send(session, pending, now_us)
             if session.is_leaving and session.is_connected and not session.input:

@@ -21,14 +21,15 @@ _STOP_TIMEOUT_S = 5.0
 
 
 @contextmanager
-def daemons(sites: int) -> Iterator[list[str]]:
-    """Start one daemon process a site and wait until they have found each other; yields the addresses for
-    their clients. All are gone afterwards."""
+def daemons(sites: int, *, per_site: int = 1, rate_bytes_per_s: int = 0) -> Iterator[list[str]]:
+    """Start the daemon processes of so many sites and wait until they have found each other; yields the
+    addresses for their clients. With a rate, the links between sites carry no more. All are gone afterwards.
+    """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
-        config = local_config(sites, directory)
+        config = local_config(sites, directory, daemons=per_site)
         file = directory / "cluster.toml"
-        file.write_text(_as_toml(config))
+        file.write_text(_as_toml(config, rate_bytes_per_s))
         started = []
         for _, daemon in config.daemons():
             log = stack.enter_context((directory / f"{daemon.name}.log").open("w+"))
@@ -44,7 +45,7 @@ def daemons(sites: int) -> Iterator[list[str]]:
         yield addresses
 
 
-def _as_toml(config: Config) -> str:
+def _as_toml(config: Config, rate_bytes_per_s: int) -> str:
     settings = config.settings
     text = f'[cluster]\nname = "bench"\nmembership = "{settings.membership}"\n'
     for key in settings.__struct_fields__:
@@ -56,6 +57,10 @@ def _as_toml(config: Config) -> str:
         for daemon in site.daemon:
             text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
             text += f'clients = ["{daemon.clients[0]}"]\n'
+    for link in config.links:
+        one, other = link.sites
+        text += f'\n[[link]]\nsites = ["{one}", "{other}"]\ncost = {link.cost}\n'
+        text += f"rate_bytes_per_s = {rate_bytes_per_s}\n"
     return text
 
 

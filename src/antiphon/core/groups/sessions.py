@@ -79,8 +79,11 @@ class Sessions:
 
     Follows: Spread paper, section 2 (one queue a session, priorities): sessions with a higher priority go
     first; among equals, they take turns bundle by bundle. What one session sent stays in its order.
-    Deviation: nobody starves. After `limits.PRIORITY_TURNS` bundles of higher priority the lower one that has
-    waited so long has a turn; so each of P priorities in use gets at least one turn in PRIORITY_TURNS + P.
+    Deviations:
+    - nobody starves: after `limits.PRIORITY_TURNS` bundles of higher priority the lower one that has waited
+      so long has a turn; so each of P priorities in use gets at least one turn in PRIORITY_TURNS + P
+    - turns alone would not expedite much, since what is under way cannot be overtaken: while a session of
+      higher priority is active, lower ones must leave room (`limits.PRIORITY_SHARE`)
     """
 
     def __init__(self, daemon: str) -> None:
@@ -99,6 +102,7 @@ class Sessions:
         self._newest = 0
         self._turns: dict[int, deque[Session]] = {}  # by priority, highest first; only those in use
         self._passed: dict[int, int] = {}  # by priority: how many turns of higher ones it has waited for
+        self._active_us: dict[int, int] = {}  # by priority above 0: when a session has last sent something
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -162,6 +166,23 @@ class Sessions:
         self.dropped_messages += messages
         self.dropped_bytes += size_bytes
 
+    def sent(self, session: Session, now_us: int) -> None:
+        """A session with a priority has sent something."""
+        self._active_us[session.priority] = now_us
+
+    def active_priority(self, now_us: int) -> int:
+        """The highest priority of those who have sent something lately."""
+        if not self._active_us:
+            return 0
+        return max(
+            (
+                priority
+                for priority, sent_us in self._active_us.items()
+                if now_us - sent_us < limits.PRIORITY_ACTIVE_US
+            ),
+            default=0,
+        )
+
     def put(self, session: Session, pending: Pending) -> None:
         """Queue a bundle behind what the session sent before."""
         if not session.input:
@@ -174,13 +195,20 @@ class Sessions:
         self.input_bytes += len(pending.bundle)
         self.waiting += 1
 
-    def take(self) -> tuple[Session, Pending] | None:
-        """The bundle whose turn it is."""
-        if not self._turns:
+    def has_turn(self, lowest: int = 0) -> bool:
+        """Whether a bundle waits that has this priority at least, or has waited too long."""
+        return any(
+            priority >= lowest or self._passed[priority] >= limits.PRIORITY_TURNS for priority in self._turns
+        )
+
+    def take(self, lowest: int = 0) -> tuple[Session, Pending] | None:
+        """The bundle whose turn it is among those of this priority at least; None if none waits."""
+        if not self._turns or (lowest and not self.has_turn(lowest)):
             return None
         priority = next(iter(self._turns))
         if len(self._turns) > 1:
             priority = self._pass(priority)
+        self._passed[priority] = 0
         turns = self._turns[priority]
         session = turns.popleft()
         pending = session.input.popleft()
@@ -207,7 +235,6 @@ class Sessions:
         chosen = next(
             (priority for priority in self._turns if passed[priority] >= limits.PRIORITY_TURNS), highest
         )
-        passed[chosen] = 0
         for priority in self._turns:
             if priority < chosen:
                 passed[priority] += 1
