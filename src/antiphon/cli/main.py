@@ -27,6 +27,7 @@ from antiphon.cli import (
     flood,
     ingest,
     journal,
+    lab,
     listen,
     report,
     send,
@@ -100,6 +101,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "check": check.check,
     "report": report.report,
     "campaign": campaign.campaign,
+    "lab": lab.lab,
 }
 _VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
     "config": (config.__doc__, {"check": config.check, "example": config.example}),
