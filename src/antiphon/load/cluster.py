@@ -17,6 +17,8 @@ from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
 
 _START_TIMEOUT_S = 20.0
+_START_EACH_S = 2.0
+"""More for each daemon: they start at the same time, on as many cores as there are."""
 _STOP_TIMEOUT_S = 5.0
 
 
@@ -38,10 +40,11 @@ def daemons(sites: int, *, per_site: int = 1, rate_bytes_per_s: int = 0) -> Iter
             process = subprocess.Popen(words, stderr=log, start_new_session=True)
             stack.callback(_stop, process)
             started.append((process, log, daemon.clients[0]))
+        patience_s = _START_TIMEOUT_S + _START_EACH_S * len(started)
         for process, log, address in started:
-            _wait_for(process, log, address)
+            _wait_for(process, log, address, patience_s)
         addresses = [address for _, _, address in started]
-        _wait_formed(addresses, config.daemon_names)
+        _wait_formed(addresses, config.daemon_names, patience_s)
         yield addresses
 
 
@@ -64,9 +67,9 @@ def _as_toml(config: Config, rate_bytes_per_s: int) -> str:
     return text
 
 
-def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str) -> None:
+def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str, patience_s: float) -> None:
     """Return when the daemon answers; its own last words if it ends instead."""
-    deadline = time.monotonic() + _START_TIMEOUT_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             antiphon.blocking.connect(address).close()
@@ -77,16 +80,16 @@ def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str) -> No
                 words = log.read().splitlines()
                 raise AntiphonError(f"a daemon ended early: {words[-1] if words else 'silently'}") from None
             if time.monotonic() > deadline:
-                raise AntiphonError(f"a daemon did not start within {_START_TIMEOUT_S:.0f} s") from None
+                raise AntiphonError(f"a daemon did not start within {patience_s:.0f} s") from None
             time.sleep(0.02)
 
 
-def _wait_formed(addresses: list[str], names: tuple[str, ...]) -> None:
+def _wait_formed(addresses: list[str], names: tuple[str, ...], patience_s: float) -> None:
     """Return when all daemons are in one view."""
-    deadline = time.monotonic() + _START_TIMEOUT_S
+    deadline = time.monotonic() + patience_s
     while not has_formed([ask_status(address) for address in addresses], names):
         if time.monotonic() > deadline:
-            raise AntiphonError(f"the daemons did not meet within {_START_TIMEOUT_S:.0f} s")
+            raise AntiphonError(f"the daemons did not meet within {patience_s:.0f} s")
         time.sleep(0.02)
 
 
