@@ -8,7 +8,8 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 - `endings`: (session number, Goodbye) pairs: sessions that the node has ended; the driver writes the
   Goodbye, closes the connection and clears them; no further event may name these sessions
 - `next_deadline_us()`: when to call `timeout` at the latest
-- `reads(session)`: whether the driver should read this client's connection now (back-pressure)
+- `reads(session)`: whether the driver should read this client's connection now (back-pressure), and
+  `sessions.input_room` how many bytes of bundles at most; of a single one that is larger, all
 
 The node never sleeps, never reads a clock and never draws a random number: the same events give the same
 effects, byte for byte.

@@ -257,7 +257,10 @@ class Clients:
         elif phase is Phase.OPEN or phase is Phase.GREETING:
             now = now_us()
             try:
-                received = connection.read(self._shared)
+                room_bytes = READ_BYTES
+                if phase is Phase.OPEN:
+                    room_bytes = self._node.sessions.input_room(connection.session)
+                received = connection.read(self._shared, room_bytes)
                 if received is None:
                     self._gone(connection, now)
                 else:

@@ -80,8 +80,11 @@ class Connection:
 
     # Input ------------------------------------------------------------------------------------------------
 
-    def read(self, shared: memoryview) -> Sequence[tuple[int, memoryview | bytearray]] | None:
-        """Read once; the frames that are now whole, or None if the client has gone.
+    def read(
+        self, shared: memoryview, room_bytes: int = READ_BYTES
+    ) -> Sequence[tuple[int, memoryview | bytearray]] | None:
+        """Read once; the frames that are now whole, or None if the client has gone. They have `room_bytes` at
+        most in all, but for a single one that is larger.
 
         Views among them lie in `shared` and hold until the next read of any connection; a bytearray is the
         caller's own. BadFrame if what came can be no frame.
@@ -92,7 +95,8 @@ class Connection:
             kept = len(self._partial)
             if kept:
                 shared[:kept] = self._partial
-            size = self._client.recv_into(shared[kept:])
+            most = max(room_bytes, self._needed_bytes, kept + frames.HEAD_BYTES)
+            size = self._client.recv_into(shared[kept:most])
         except BlockingIOError:
             return []
         except OSError:

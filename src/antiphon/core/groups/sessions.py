@@ -240,6 +240,11 @@ class Sessions:
                 passed[priority] += 1
         return chosen
 
+    def input_room(self, number: int) -> int:
+        """How many bytes there is room for in its queue."""
+        session = self._sessions.get(number)
+        return 0 if session is None else max(0, limits.SESSION_INPUT_MAX_BYTES - session.input_bytes)
+
     def wants_input(self, session: Session) -> bool:
         """Whether its queue has room."""
         return session.input_bytes < limits.SESSION_INPUT_MAX_BYTES and not session.is_leaving
