@@ -22,8 +22,9 @@ CASES = {"local": (1, True), "hop": (2, True), "hop-unbundled": (2, False)}
 SIZES_BYTES = (100, 1_024, 10_240)
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 LIGHT_RATE_PER_S = 1_000.0
-PACED_RATE_PER_S = 200.0
-NARROW_BYTES_PER_S = 20_000_000
+PACED_RATE_PER_S = 40.0
+NARROW_BYTES_PER_S = 10_000_000
+FLOODS_AFTER_S = 0.3
 
 Seconds = Annotated[float, typer.Option("--seconds", min=0.1, help="How long each measurement sends.")]
 
@@ -132,55 +133,56 @@ def priority(
         int, typer.Option("--flooders", min=1, max=16, help="Sessions of low priority that flood.")
     ] = 3,
 ) -> None:
-    """Latency of a session of high priority and of one of low priority, both beside floods of low priority.
+    """Latency beside floods of low priority: of a session of low priority, and with one of high priority.
 
     All are at one daemon and send agreed messages at the same time, to groups of their own with members at
-    another daemon. The link between the two carries 20 MB/s, so that the queues are in the daemon. `ratio` is
-    the latency of low priority divided by that of high priority.
+    another daemon. The link between the two carries 10 MB/s, so that the queues are in the daemon. `ratio` is
+    the latency of low priority while nobody has more, divided by that of high priority.
 
     \b
     Example:
       antiphon bench priority --seconds 1 --json
     """
+    floods = [f"flood{number}" for number in range(flooders)]
     rows: list[dict[str, Any]] = []
     with (
-        progress("measuring", 1) as advance,
+        progress("measuring", 2) as advance,
         daemons(2, rate_bytes_per_s=NARROW_BYTES_PER_S) as (sender, receiver),
     ):
-        paced = [
-            Plan(
+
+        def paced(word: str) -> Plan:
+            return Plan(
                 sender,
                 (receiver,),
                 group=word,
                 priority=PRIORITY_WORDS[word],
                 size_bytes=size,
                 rate_per_s=PACED_RATE_PER_S,
-                seconds=seconds,
+                seconds=FLOODS_AFTER_S + seconds,
             )
-            for word in ("high", "low")
+
+        flat_out = [
+            Plan(sender, (receiver,), group=group, size_bytes=1_024, after_s=FLOODS_AFTER_S, seconds=seconds)
+            for group in floods
         ]
-        floods = [
-            Plan(sender, (receiver,), group=f"flood{number}", size_bytes=1_024, seconds=seconds)
-            for number in range(flooders)
-        ]
-        outcomes = run_together([*floods, *paced])
+        *_, before = run_together([*flat_out, paced("low")])
         advance(1)
-    high, low = (outcome.received[0] for outcome in outcomes[flooders:])
-    for word, received in (("high", high), ("low", low)):
-        row = {
-            "priority": word,
-            "p50_us": received.p50_us,
-            "p99_us": received.p99_us,
-            "messages": received.messages,
-            "seconds": round(received.seconds, 3),
-        }
+        *_, low, high = run_together([*flat_out, paced("low"), paced("high")])
+        advance(1)
+    for word, beside, outcome in (
+        ("low", "floods", before),
+        ("low", "floods and high", low),
+        ("high", "floods and low", high),
+    ):
+        received = outcome.received[0]
+        row = {"priority": word, "beside": beside, "p50_us": received.p50_us, "p99_us": received.p99_us}
         _tell(row, rows, json)
+    slow, fast = before.received[0], high.received[0]
     row = {
         "priority": "ratio",
-        "p50_us": round(low.p50_us / max(1, high.p50_us), 2),
-        "p99_us": round(low.p99_us / max(1, high.p99_us), 2),
-        "messages": sum(outcome.received[0].messages for outcome in outcomes[:flooders]),
-        "seconds": round(outcomes[0].received[0].seconds, 3),
+        "beside": "",
+        "p50_us": round(slow.p50_us / max(1, fast.p50_us), 1),
+        "p99_us": round(slow.p99_us / max(1, fast.p99_us), 1),
     }
     _tell(row, rows, json)
     _table(f"Latency beside {flooders} floods of low priority", rows, json)

@@ -171,13 +171,14 @@ def main() -> None:
             line = sys.stdin.readline()
             if not line:
                 return
-            _print(crowd.grow(msgspec.json.decode(line, type=Grow)))
+            _say(crowd.grow(msgspec.json.decode(line, type=Grow)))
     except (AntiphonError, BadFrame, OSError) as error:
-        _print(Failed(str(error)))
+        _say(Failed(str(error)))
 
 
-def _print(value: Grown | Failed) -> None:
-    print(msgspec.json.encode(value).decode(), flush=True)
+def _say(value: Grown | Failed) -> None:
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

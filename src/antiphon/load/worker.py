@@ -31,6 +31,7 @@ async def send(plan: Plan) -> Sent:
     async with antiphon.connect(
         plan.address, priority=plan.priority, views=False, bundle=plan.bundle, trace=plan.trace
     ) as session:
+        await asyncio.sleep(plan.after_s)
         begin = time.monotonic()
         messages = await (_send_paced if plan.rate_per_s else _send_flat_out)(session, plan)
         seconds = time.monotonic() - begin
@@ -85,7 +86,7 @@ async def receive(plan: Plan, address: str | None) -> Received:
                 await session.join(plan.group)
         except TimeoutError:
             raise AntiphonError(f"no join within {_JOIN_TIMEOUT_S:.0f} s; {_HINT}") from None
-        _print(Ready())
+        _say(Ready())
         return await _count(session)
 
 
@@ -137,8 +138,9 @@ def _envelope(event: "antiphon.Event") -> Envelope | None:
     return event.envelope if type(event) is Message else None
 
 
-def _print(value: Ready | Sent | Received | Failed) -> None:
-    print(msgspec.json.encode(value).decode(), flush=True)
+def _say(value: Ready | Sent | Received | Failed) -> None:
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -147,15 +149,15 @@ def main() -> None:
     plan = msgspec.json.decode(plan_text, type=Plan)
     try:
         if role == "send":
-            _print(asyncio.run(send(plan)))
+            _say(asyncio.run(send(plan)))
         else:
-            _print(asyncio.run(receive(plan, addresses[0] if addresses else None)))
+            _say(asyncio.run(receive(plan, addresses[0] if addresses else None)))
     except TimeoutError:
-        _print(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s; {_HINT}"))
+        _say(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s; {_HINT}"))
     except UsageError as error:
-        _print(Failed(str(error), is_wrong_use=True))
+        _say(Failed(str(error), is_wrong_use=True))
     except AntiphonError as error:
-        _print(Failed(str(error)))
+        _say(Failed(str(error)))
 
 
 if __name__ == "__main__":
