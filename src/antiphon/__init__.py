@@ -8,6 +8,7 @@ the same point of the stream.
     blocking.connect    the same for threads
     Service             the delivery levels
     Event               what a session delivers: Message View TransitionalSignal Left Reconnected
+                        SlowReceiver
     errors              every error that can be raised, in one tree
 """
 
@@ -16,7 +17,17 @@ from importlib.metadata import PackageNotFoundError, version
 from antiphon import blocking, errors
 from antiphon.client import BatchMemory, Event, Reconnected, Sent, Session, connect
 from antiphon.service import Service
-from antiphon.types import BatchStamp, Cause, Left, Message, MessageId, TransitionalSignal, View, ViewId
+from antiphon.types import (
+    BatchStamp,
+    Cause,
+    Left,
+    Message,
+    MessageId,
+    SlowReceiver,
+    TransitionalSignal,
+    View,
+    ViewId,
+)
 
 try:
     __version__ = version("antiphon")
@@ -35,6 +46,7 @@ __all__ = [
     "Sent",
     "Service",
     "Session",
+    "SlowReceiver",
     "TransitionalSignal",
     "View",
     "ViewId",

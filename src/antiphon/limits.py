@@ -100,10 +100,21 @@ GROUPS_PER_SESSION_MAX = 1_000
 SESSION_INPUT_MAX_BYTES = 512 * 1024
 """Bundles of one session that wait to be ordered; beyond it its socket is not read."""
 SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024
-"""Output waiting for one session at which its daemon asks all senders to hold."""
+"""Output waiting for one session at which it counts as slow: it is warned, and all senders are asked to
+hold or its unreliable messages are dropped, until half of this waits."""
 SESSION_OUTPUT_HARD_BYTES = 96 * 1024 * 1024
 """Output waiting for one session at which it is disconnected as a slow receiver."""
 SLOW_RECEIVER_PATIENCE_US = 10_000_000
-"""How long one session without progress may hold the senders; after that only its own queue grows."""
+"""How long one session may hold the senders while it takes half of its soft limit; after that only its own
+queue grows."""
+PRIORITY_TURNS = 16
+"""So many bundles of higher priority may be taken in a row while one of lower priority waits."""
+PRIORITY_SHARE = 8
+"""While a session of higher priority is active, those of lower priority go on only as long as less than this
+part (an eighth) of `unstable_bytes` is under way: what is under way nobody can overtake."""
+PRIORITY_QUEUE_BYTES = 128 * 1024
+"""And as long as no more than this waits for any link."""
+PRIORITY_ACTIVE_US = 1_000_000
+"""A session is active for so long after it has sent something."""
 CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024
 """Undelivered events in a client library; beyond it the library stops reading its socket."""

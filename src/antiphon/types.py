@@ -2,6 +2,7 @@
 
 import re
 from enum import Enum
+from typing import Literal
 
 from msgspec import Struct
 
@@ -51,6 +52,34 @@ def check_destination(name: str) -> str:
 def private_name(session: str, daemon: str) -> str:
     """The name under which one session can be addressed: `#session#daemon`."""
     return f"#{session}#{daemon}"
+
+
+PRIORITY_WORDS = {"low": 0, "medium": 5, "high": 9}
+"""Names for priorities; any whole number from 0 to `PRIORITY_MAX` will do as well."""
+PRIORITY_MAX = 9
+
+
+def check_priority(priority: int | str) -> int:
+    """A session's priority as a number; otherwise a UsageError that says what was expected.
+
+    >>> check_priority("high"), check_priority(3), check_priority("3")
+    (9, 3, 3)
+    """
+    if isinstance(priority, str):
+        number = PRIORITY_WORDS.get(priority.lower(), int(priority) if priority.isdecimal() else -1)
+    else:
+        number = priority if isinstance(priority, int) and not isinstance(priority, bool) else -1
+    if not 0 <= number <= PRIORITY_MAX:
+        words = ", ".join(PRIORITY_WORDS)
+        raise UsageError(
+            f"priority must be {words} or a whole number from 0 to {PRIORITY_MAX}, not {priority!r}"
+        )
+    return number
+
+
+SlowPolicy = Literal["disconnect", "drop-unreliable"]
+"""What a daemon does for a session that does not keep up; `docs/how-to/slow-receivers.md` says when."""
+SLOW_POLICIES: tuple[SlowPolicy, ...] = ("disconnect", "drop-unreliable")
 
 
 class MessageId(Struct, frozen=True, order=True):
@@ -126,6 +155,25 @@ class Left(Struct, frozen=True):
 
     group: str
     id: ViewId
+
+
+class SlowReceiver(Struct, frozen=True):
+    """The receiver does not take its events as fast as they come; or, with `is_over`, it does so again.
+
+    No part of any group's stream: it overtakes the events that wait, and says nothing about them.
+    """
+
+    waiting_bytes: int
+    """Output that waited for this session at its daemon, without what is under way in sockets."""
+    soft_bytes: int
+    """Beyond this a session is warned."""
+    hard_bytes: int
+    """Here its daemon ends it, with the code "slow-receiver"."""
+    policy: str
+    """What its daemon does until then: "disconnect" or "drop-unreliable"."""
+    dropped_messages: int = 0
+    """Unreliable messages that this session was not given so far, since it began."""
+    is_over: bool = False
 
 
 class BatchStamp(Struct, frozen=True, order=True):

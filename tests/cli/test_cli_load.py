@@ -4,7 +4,7 @@ import json
 
 from command_line import Run
 
-from antiphon.cli._load.plan import Received, percentile
+from antiphon.load.plan import Received, percentile
 
 
 def test_flood_reports_what_arrived(antiphon: Run, addresses: list[str]) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from command_line import Run, Start
 
-from antiphon.cli._load.cluster import daemons
 from antiphon.cli.explain import told
 from antiphon.cli.status import SILENCE_MAX_US, faults_of
 from antiphon.client import ask_status
+from antiphon.load.cluster import daemons
 
 
 def test_status_of_a_whole_cluster(antiphon: Run, start: Start, addresses: list[str]) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import antiphon
 from antiphon import Cause, Message, Reconnected, Service, Session, TransitionalSignal, View
-from antiphon.cli._load.cluster import daemons
 from antiphon.client import ask_status
+from antiphon.load.cluster import daemons
 
 GROUP = "ledger"
 

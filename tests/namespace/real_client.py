@@ -155,11 +155,15 @@ class RealClient:
 
     # Its life ---------------------------------------------------------------------------------------------
 
-    async def live(self, name: str, priority: int) -> None:
+    async def live(self, name: str, priority: int, slow: str) -> None:
         """All of it, from the connect on."""
         try:
             session = await antiphon.connect(
-                self._home.place, name=name, priority=priority, views=self._views
+                self._home.place,
+                name=name,
+                priority=priority,
+                slow=slow or None,  # type: ignore[arg-type]
+                views=self._views,
             )
         except (ConnectError, Refused) as error:
             assert not isinstance(error, Refused) or error.code == "name-taken", error

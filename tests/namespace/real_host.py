@@ -246,14 +246,16 @@ class RealHost:
 
     # Clients ----------------------------------------------------------------------------------------------
 
-    def connect(self, name: str, priority: int, read_bytes_per_s: int, views: bool) -> RealClient | None:
+    def connect(
+        self, name: str, priority: int, read_bytes_per_s: int, views: bool, slow: str
+    ) -> RealClient | None:
         """A new session, if the daemon runs and is awake. Whether it will be had is not known yet."""
         life = self._life
         if life is None or self.is_paused:
             return None
         home = Home(self.name, self.number, self._place, life.process.pid, lambda: life.incarnation)
         client = RealClient(home, name, read_bytes_per_s, views)
-        client.life = self._watched(client.live(name, priority))
+        client.life = self._watched(client.live(name, priority, slow))
         self.all_clients.append(client)
         return client
 

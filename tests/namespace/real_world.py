@@ -116,10 +116,16 @@ class RealWorld:
     # Clients ----------------------------------------------------------------------------------------------
 
     def connect(
-        self, number: int, name: str, priority: int = 0, read_bytes_per_s: int = 0, views: bool = True
+        self,
+        number: int,
+        name: str,
+        priority: int = 0,
+        read_bytes_per_s: int = 0,
+        views: bool = True,
+        slow: str = "",
     ) -> RealClient | None:
         """A new session, if the daemon may have it now."""
-        return self.hosts[number].connect(name, priority, read_bytes_per_s, views)
+        return self.hosts[number].connect(name, priority, read_bytes_per_s, views, slow)
 
     def settle(self, number: int) -> None:
         """Clients of this daemon have new requests."""

@@ -4,6 +4,8 @@ from small_worlds import Cluster
 
 from antiphon.core.ordering.hold import Hold
 from antiphon.limits import SLOW_RECEIVER_PATIENCE_US
+from antiphon.service import Service
+from antiphon.wire import frames
 from antiphon.wire.packet import Update
 
 SOFT_BYTES = 100_000
@@ -64,6 +66,74 @@ def test_patience_with_a_slow_client_ends():
     assert cluster.payloads(clients[0]) == []
     cluster.run(1_000_000)
     assert cluster.payloads(clients[0]) == [b"must wait"]
+
+
+def test_patience_is_not_renewed_while_a_slow_client_falls_further_behind():
+    cluster, clients = members(2)
+    cluster.nodes[1].backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(1)
+    cluster.run(SLOW_RECEIVER_PATIENCE_US + 100_000)
+    cluster.nodes[1].backlog(1, 2 * SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(1)
+    cluster.send(clients[1], "g", b"waits for nobody")
+    cluster.run(1_000_000)
+    assert cluster.payloads(clients[0]) == [b"waits for nobody"]
+
+
+def test_patience_is_renewed_when_a_slow_client_has_taken_half_of_the_limit():
+    cluster, _ = members(2)
+    node = cluster.nodes[1]
+    node.backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(1)
+    cluster.run(SLOW_RECEIVER_PATIENCE_US + 100_000)
+    assert node.is_accepting
+    node.backlog(1, SOFT_BYTES // 2, cluster.now_us)
+    node.backlog(1, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(1)
+    assert not node.is_accepting
+
+
+def test_a_slow_client_may_go_without_unreliable_messages_instead_of_holding_the_senders():
+    cluster = Cluster(2, output_soft_bytes=SOFT_BYTES)
+    ada, bob = cluster.client(0, "ada"), cluster.client(1, "bob", slow="drop-unreliable")
+    eve = cluster.client(1, "eve")
+    for client in (ada, bob, eve):
+        cluster.join(client, "g")
+    cluster.run(2_000_000)
+    node = cluster.nodes[1]
+    number = next(session.number for session in node.sessions if session.name == "bob")
+    node.backlog(number, SOFT_BYTES + 1, cluster.now_us)
+    cluster._drain(1)
+    cluster.send(ada, "g", b"left", b"out", service=Service.UNRELIABLE)
+    cluster.send(ada, "g", b"ordered", service=Service.AGREED)
+    cluster.run(1_000_000)
+    assert cluster.payloads(bob) == [b"ordered"]
+    assert sorted(cluster.payloads(eve)) == [b"left", b"ordered", b"out"]
+    told = node.status(cluster.now_us)
+    assert told["slow_receivers"]["now"] == told["slow_receivers"]["warned"] == 1
+    assert told["slow_receivers"]["dropped_messages"] == 2
+    assert told["slow_sessions"] == []
+    node.backlog(number, 2 * SOFT_BYTES + 1, cluster.now_us)
+    assert not node.is_accepting
+    node.backlog(number, SOFT_BYTES, cluster.now_us)
+    assert node.is_accepting
+    node.backlog(number, SOFT_BYTES // 2, cluster.now_us)
+    cluster.send(ada, "g", b"again", service=Service.UNRELIABLE)
+    cluster.run(1_000_000)
+    assert cluster.payloads(bob) == [b"ordered", b"again"]
+
+
+def test_the_policy_for_slow_clients_is_that_of_the_configuration_unless_they_choose():
+    cluster = Cluster(1, slow_policy="drop-unreliable")
+    for name, slow in (("ada", ""), ("bob", "disconnect"), ("eve", "drop-unreliable")):
+        cluster.client(0, name, slow=slow)
+    assert [session.slow for session in cluster.nodes[0].sessions] == [
+        "drop-unreliable", "disconnect", "drop-unreliable"
+    ]  # fmt: skip
+    refusal = cluster.nodes[0].connect(
+        frames.Connect(frames.PROTOCOL_VERSION, "odd", slow="ignore"), cluster.now_us
+    )
+    assert isinstance(refusal, frames.Refuse) and "known: disconnect, drop-unreliable" in refusal.reason
 
 
 def test_an_old_update_does_not_bring_a_hold_back():

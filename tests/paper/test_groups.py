@@ -2,6 +2,7 @@
 
 from small_worlds import Cluster
 
+from antiphon import limits
 from antiphon.service import Service
 from antiphon.types import Cause
 from antiphon.wire import frames, packet
@@ -145,6 +146,29 @@ def test_higher_priorities_go_first_when_there_is_a_queue():
     order = [payload[:6].rstrip(b".") for payload in cluster.payloads(bob)]
     assert order[:4] == [b"low 0", b"low 1", b"high 0", b"high 1"]
     assert len(order) == 8
+
+
+def test_lower_priorities_leave_room_while_higher_ones_are_active():
+    """What is under way cannot be overtaken, so little of it is of low priority. (ours)"""
+    cluster = Cluster(2, unstable_bytes=800_000)
+    node = cluster.nodes[0]
+    low, high, bob = (
+        cluster.client(0, "low"), cluster.client(0, "high", priority=9), cluster.client(1, "bob")
+    )  # fmt: skip
+    cluster.join(bob, "g")
+    cluster.run(1_000_000)
+    cluster.send(high, "g", b"first")
+    for number in range(10):
+        cluster.send(low, "g", b"low %d" % number + b"." * 40_000)
+    assert node.order.own_unstable_bytes < 800_000 // limits.PRIORITY_SHARE + 41_000
+    cluster.send(high, "g", b"second")
+    cluster.run(5_000_000)
+    order = [payload[:6].rstrip(b".") for payload in cluster.payloads(bob)]
+    assert order.index(b"second") <= 5
+    assert [text for text in order if text.startswith(b"low")] == [b"low %d" % number for number in range(10)]
+    for number in range(10):  # high has been silent for long
+        cluster.send(low, "g", b"low %d" % number + b"." * 40_000)
+    assert node.order.own_unstable_bytes >= 400_000
 
 
 def fragments_to(cluster: Cluster, receiver: int, text: bytes) -> list[bytes]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from antiphon import limits
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
-from antiphon.types import Cause, Left, TransitionalSignal, View, ViewId
+from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames, packet
 from antiphon.wire.packet import Data, Fragment, Head, Item, Packet, PacketKind, Skip, Update
 
@@ -357,7 +357,9 @@ words = st.text(max_size=20)
 view_ids = st.builds(ViewId, u64, u64, u64, u64)
 members = st.lists(words, max_size=4).map(tuple)
 from_clients: st.SearchStrategy[frames.FromClient] = st.one_of(
-    st.builds(frames.Connect, u16, words, st.integers(0, 9), st.booleans(), st.booleans()),
+    st.builds(
+        frames.Connect, u16, words, st.integers(0, 9), st.booleans(), st.booleans(), words, st.booleans()
+    ),
     st.builds(frames.Join, words),
     st.builds(frames.Leave, words),
     st.just(frames.Disconnect()),
@@ -373,6 +375,7 @@ from_daemons: st.SearchStrategy[frames.FromDaemon] = st.one_of(
     st.builds(frames.LeftFrame, st.builds(Left, words, view_ids)),
     st.builds(frames.Accepted, u64),
     st.builds(frames.Status, st.binary(max_size=40)),
+    st.builds(frames.SlowFrame, st.builds(SlowReceiver, u64, u64, u64, words, u64, st.booleans())),
     st.builds(frames.Problem, words, words),
     st.builds(frames.Goodbye, words, words),
 )

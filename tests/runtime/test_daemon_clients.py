@@ -91,11 +91,8 @@ def test_status_is_told_without_a_session_and_within_one(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("hard_bytes", [2**20 + 1, 2**22], ids=["at once", "after holding the senders"])
-def test_a_client_that_never_reads_is_cut_off_and_the_others_go_on(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, hard_bytes: int
-) -> None:
-    monkeypatch.setattr(limits, "SLOW_RECEIVER_PATIENCE_US", 100_000)
-    settings = Settings(output_soft_bytes=2**20, output_hard_bytes=hard_bytes)
+def test_a_client_that_never_reads_is_cut_off_and_the_others_go_on(cluster: Cluster, hard_bytes: int) -> None:
+    settings = Settings(output_soft_bytes=2**20, output_hard_bytes=hard_bytes, slow_patience_ms=100)
     (daemon,) = cluster.start(local_config(1, cluster.directory, settings=settings))
     place = daemon.places[0]
     with RawClient(place, "sloth") as sloth, RawClient(place, "ada") as ada, RawClient(place, "bob") as bob:

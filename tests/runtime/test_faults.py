@@ -328,11 +328,10 @@ def test_newcomers_wait_while_no_descriptor_is_left(tmp_path: Path) -> None:
 # Clients without manners ------------------------------------------------------------------------------------
 
 
-def test_a_member_that_floods_without_reading_is_cut_off(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "SLOW_RECEIVER_PATIENCE_US", 100_000)
-    settings = Settings(membership="lan", output_soft_bytes=2**20, output_hard_bytes=2**23)
+def test_a_member_that_floods_without_reading_is_cut_off(cluster: Cluster) -> None:
+    settings = Settings(
+        membership="lan", output_soft_bytes=2**20, output_hard_bytes=2**23, slow_patience_ms=100
+    )
     first, second = cluster.start(local_config(2, cluster.directory, settings=settings))
     with RawClient(first.places[0], "boor") as boor, RawClient(second.places[0], "ada") as ada:
         boor.join("flood")
@@ -359,9 +358,8 @@ def test_a_member_that_floods_without_reading_is_cut_off(
 def test_one_thread_that_only_sends_to_its_own_group_hears_why_it_is_over(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "SLOW_RECEIVER_PATIENCE_US", 100_000)
     monkeypatch.setattr(limits, "CLIENT_EVENTS_MAX_BYTES", 2**20)
-    settings = Settings(output_soft_bytes=2**20, output_hard_bytes=2**22)
+    settings = Settings(output_soft_bytes=2**20, output_hard_bytes=2**22, slow_patience_ms=100)
     (daemon,) = cluster.start(local_config(1, cluster.directory, settings=settings))
     session = antiphon.blocking.connect(daemon.places[0])
     session.join("flood")

@@ -36,6 +36,7 @@ def complaint(outcome: Outcome) -> str:
         ("pruned", 8, 8),
         ("flood", 0, 8),
         ("large", 0, 6),
+        ("slow", 0, 6),
         *(
             (name, 0, 3)
             for name in ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises")
@@ -95,6 +96,21 @@ def test_floods_reach_every_limit() -> None:
         slow += any(record.cause == "slow-receiver" for record in records)
     assert full >= 4
     assert slow >= 1
+
+
+def test_slow_receivers_meet_every_policy() -> None:
+    """Some are warned, some go without unreliable messages, all wait for some, and some are cut off."""
+    warned = dropped = held = cut = 0
+    for seed in range(6):
+        stage = simulate(seed, "slow")
+        for host in stage.world.hosts:
+            assert host.node is not None
+            warned += host.node.sessions.warned
+            dropped += host.node.sessions.dropped_messages
+        records = stage.world.records
+        held += any(record.buffers.get("session_output", (0, 0))[0] for record in records)
+        cut += any(record.cause == "slow-receiver" for record in records)
+    assert warned and dropped and held and cut
 
 
 @pytest.mark.parametrize("seed", range(len(CHAIN_SERVICES) * len(CHAIN_DELTAS_MS)))

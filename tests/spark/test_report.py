@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.cli import main
+from antiphon.plots import charts
+from antiphon.plots.svg import Linear, Logarithmic
+from antiphon.plots.words import duration
 from antiphon.simulator.run import run_seed
-from antiphon.spark.report import plots
 from antiphon.spark.report.figures import Link, Report, Stage
 from antiphon.spark.report.job import report_of
 from antiphon.spark.report.page import page_of
-from antiphon.spark.report.svg import Linear, Logarithmic
-from antiphon.spark.report.words import duration
 from antiphon.trace import Event, Record, Trace
 
 MS = 1_000
@@ -315,8 +315,8 @@ def test_scales_put_values_where_they_belong() -> None:
 
 @pytest.mark.parametrize("width", [328, 776])
 def test_nothing_is_drawn_outside_of_the_picture(width: int) -> None:
-    rows = [plots.Range(f"a group with a long name {place}", (1.0, 50.0, 4e3, 9e6)) for place in range(4)]
-    drawn = plots.ranges("title", ("p50", "p90", "p99", "max"), rows, "time", duration, width)
+    rows = [charts.Range(f"a group with a long name {place}", (1.0, 50.0, 4e3, 9e6)) for place in range(4)]
+    drawn = charts.ranges("title", ("p50", "p90", "p99", "max"), rows, "time", duration, width)
     places = [float(x) for x in re.findall(r'\b(?:x|cx|x1|x2)="(-?[\d.]+)"', drawn)]
     assert len(places) > 20
     assert all(0 <= x <= width for x in places)
@@ -326,10 +326,10 @@ def test_nothing_is_drawn_outside_of_the_picture(width: int) -> None:
 
 def test_empty_plots_are_drawn() -> None:
     for drawn in (
-        plots.ranges("t", (), [], "x", duration, 328),
-        plots.stacks("t", (), [], "x", duration, 328),
-        plots.lines("t", [], [], ("x", "y"), (duration, duration), 328),
-        plots.heat("t", [], [], {}, duration, 328),
-        plots.timeline("t", {}, "x", duration, (0, 0), 328),
+        charts.ranges("t", (), [], "x", duration, 328),
+        charts.stacks("t", (), [], "x", duration, 328),
+        charts.lines("t", [], [], ("x", "y"), (duration, duration), 328),
+        charts.heat("t", [], [], {}, duration, 328),
+        charts.timeline("t", {}, "x", duration, (0, 0), 328),
     ):
         assert drawn.endswith("</svg>")

@@ -13,7 +13,7 @@ from vectors import head_of, head_vector, octets, prefix_of
 
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
-from antiphon.types import Cause, Envelope, Left, Message, TransitionalSignal, View, ViewId
+from antiphon.types import Cause, Envelope, Left, Message, SlowReceiver, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames, packet
 from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Skip, Update
 
@@ -376,16 +376,20 @@ VIEW_ID_VECTOR = (
 
 FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
     (
-        frames.Connect(version=2, name="ann", priority=9, views=False, accepts=True),
+        frames.Connect(
+            version=2, name="ann", priority=9, views=False, accepts=True, slow="disconnect", warnings=True
+        ),
         [
-            "0000003F 02    # length, kind: control",
-            "86             # six entries",
+            "00000059 02    # length, kind: control",
+            "88             # eight entries",
             text("type") + text("connect"),
             text("version") + "02",
             text("name") + text("ann"),
             text("priority") + "09",
             text("views") + "C2    # false",
             text("accepts") + "C3    # true",
+            text("slow") + text("disconnect"),
+            text("warnings") + "C3    # true",
         ],
     ),
     (frames.Join("news"), ["0000001B 02", "82", text("type") + text("join"), text("group") + text("news")]),
@@ -463,6 +467,21 @@ FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
     (
         frames.Status(b"{}"),
         ["0000001B 02", "82", text("type") + text("status"), text("json") + "C402 7B7D    # two bytes"],
+    ),
+    (
+        frames.SlowFrame(SlowReceiver(9, 8, 16, "disconnect", 3, is_over=True)),
+        [
+            "0000006A 02",
+            "82",
+            text("type") + text("slow"),
+            text("slow") + "86    # a map of six entries",
+            text("waiting_bytes") + "09",
+            text("soft_bytes") + "08",
+            text("hard_bytes") + "10",
+            text("policy") + text("disconnect"),
+            text("dropped_messages") + "03",
+            text("is_over") + "C3    # true",
+        ],
     ),
     (
         frames.Problem("not-a-member", "of news"),

@@ -7,14 +7,15 @@ import typer
 from rich import box
 from rich.table import Table
 
-from antiphon.cli._load.cluster import daemons
-from antiphon.cli._load.plan import Plan, Received
-from antiphon.cli._load.run import run
 from antiphon.cli.options import Json
 from antiphon.cli.screen import console, progress
 from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
+from antiphon.load.cluster import daemons
+from antiphon.load.plan import Plan, Received
+from antiphon.load.run import run, run_together
 from antiphon.service import Service
+from antiphon.types import PRIORITY_WORDS
 
 
 class Case(NamedTuple):
@@ -39,6 +40,9 @@ CASES = {
 SIZES_BYTES = (100, 1_024, 10_240)
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 LIGHT_RATE_PER_S = 1_000.0
+PACED_RATE_PER_S = 40.0
+NARROW_BYTES_PER_S = 10_000_000
+FLOODS_AFTER_S = 0.3
 
 Seconds = Annotated[float, typer.Option("--seconds", min=0.1, help="How long each measurement sends.")]
 
@@ -139,10 +143,75 @@ def latency(
     _table("One-way latency through two daemons", rows, json)
 
 
+def priority(
+    json: Json = False,
+    seconds: Seconds = 3.0,
+    size: Annotated[
+        int, typer.Option("--size", min=1, max=MESSAGE_MAX_BYTES, help="Bytes of each paced message.")
+    ] = 100,
+    flooders: Annotated[
+        int, typer.Option("--flooders", min=1, max=16, help="Sessions of low priority that flood.")
+    ] = 3,
+) -> None:
+    """Latency beside floods of low priority: of a session of low priority, and with one of high priority.
+
+    All are at one daemon and send agreed messages at the same time, to groups of their own with members at
+    another daemon. The link between the two carries 10 MB/s, so that the queues are in the daemon. `ratio` is
+    the latency of low priority while nobody has more, divided by that of high priority.
+
+    \b
+    Example:
+      antiphon bench priority --seconds 1 --json
+    """
+    floods = [f"flood{number}" for number in range(flooders)]
+    rows: list[dict[str, Any]] = []
+    with (
+        progress("measuring", 2) as advance,
+        daemons(2, rate_bytes_per_s=NARROW_BYTES_PER_S) as (sender, receiver),
+    ):
+
+        def paced(word: str) -> Plan:
+            return Plan(
+                sender,
+                (receiver,),
+                group=word,
+                priority=PRIORITY_WORDS[word],
+                size_bytes=size,
+                rate_per_s=PACED_RATE_PER_S,
+                seconds=FLOODS_AFTER_S + seconds,
+            )
+
+        flat_out = [
+            Plan(sender, (receiver,), group=group, size_bytes=1_024, after_s=FLOODS_AFTER_S, seconds=seconds)
+            for group in floods
+        ]
+        *_, before = run_together([*flat_out, paced("low")])
+        advance(1)
+        *_, low, high = run_together([*flat_out, paced("low"), paced("high")])
+        advance(1)
+    for word, beside, outcome in (
+        ("low", "floods", before),
+        ("low", "floods and high", low),
+        ("high", "floods and low", high),
+    ):
+        received = outcome.received[0]
+        row = {"priority": word, "beside": beside, "p50_us": received.p50_us, "p99_us": received.p99_us}
+        _tell(row, rows, json)
+    slow, fast = before.received[0], high.received[0]
+    row = {
+        "priority": "ratio",
+        "beside": "",
+        "p50_us": round(slow.p50_us / max(1, fast.p50_us), 1),
+        "p99_us": round(slow.p99_us / max(1, fast.p99_us), 1),
+    }
+    _tell(row, rows, json)
+    _table(f"Latency beside {flooders} floods of low priority", rows, json)
+
+
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
     """What the receiver of one case measured, with fresh daemons."""
     chosen = CASES[case]
-    with daemons(chosen.sites, chosen.daemons) as addresses:
+    with daemons(chosen.sites, per_site=chosen.daemons) as addresses:
         members = tuple(addresses) if chosen.has_all else (addresses[-1],)
         plan = Plan(addresses[0], members, size_bytes=size_bytes, seconds=seconds, bundle=chosen.is_bundled)
         return min(run(plan).received, key=lambda received: received.messages_per_s)

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 import antiphon
-from antiphon.cli.options import Address, Name, Reconnect, ServiceWord, TraceFolder
+from antiphon.cli.options import Address, Name, PriorityWord, Reconnect, ServiceWord, TraceFolder
 from antiphon.cli.screen import joining
-from antiphon.cli.words import listed, returned
+from antiphon.cli.words import lagging, listed, returned
 from antiphon.client import Reconnected
 from antiphon.client.connecting import Connecting
 from antiphon.errors import UsageError
 from antiphon.service import Service
-from antiphon.types import Left, Message, TransitionalSignal, View
+from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 
 LEAVE_TIMEOUT_S = 5.0
 """A leave waits while the daemons find out who is still there; nobody who wants to go waits longer."""
@@ -32,6 +32,7 @@ def chat(
     name: Name = "",
     service: ServiceWord = "agreed",
     address: Address = None,
+    priority: PriorityWord = "low",
     reconnect: Reconnect = False,
     trace: TraceFolder = None,
 ) -> None:
@@ -41,7 +42,7 @@ def chat(
     Example:
       antiphon chat tea --name alice
     """
-    connecting = antiphon.connect(address, name=name, reconnect=reconnect, trace=trace)
+    connecting = antiphon.connect(address, name=name, priority=priority, reconnect=reconnect, trace=trace)
     asyncio.run(_converse(group, Service.parse(service), connecting))
 
 
@@ -102,6 +103,8 @@ class _Room:
                     print("* some members are out of reach; the next view tells who is left", flush=True)
                 case Reconnected():
                     print(f"* reconnected: {returned(event)}", flush=True)
+                case SlowReceiver():
+                    print(f"* {lagging(event)}", flush=True)
                 case Message():
                     mark = "" if event.group == self._group else " (to you only)"
                     text = event.payload.decode("utf-8", "backslashreplace")

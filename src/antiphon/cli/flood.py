@@ -6,12 +6,12 @@ import msgspec
 import typer
 
 from antiphon import limits
-from antiphon.cli._load.plan import Outcome, Plan
-from antiphon.cli._load.run import run
-from antiphon.cli.options import Address, Json, ServiceWord, TraceFolder
+from antiphon.cli.options import Address, Json, PriorityWord, ServiceWord, TraceFolder
 from antiphon.cli.screen import working
+from antiphon.load.plan import Outcome, Plan
+from antiphon.load.run import run
 from antiphon.service import Service
-from antiphon.types import check_group
+from antiphon.types import check_group, check_priority
 
 
 def flood(
@@ -23,6 +23,7 @@ def flood(
         int, typer.Option("--size", min=0, max=limits.MESSAGE_MAX_BYTES, help="Bytes of each message.")
     ] = 100,
     service: ServiceWord = "agreed",
+    priority: PriorityWord = "low",
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long to send.")] = 5.0,
     count: Annotated[
         int, typer.Option("--count", min=0, help="At most this many messages; 0: no limit.")
@@ -52,6 +53,7 @@ def flood(
         members=tuple(places[number % len(places)] for number in range(members)),
         group=check_group(group),
         service=Service.parse(service),
+        priority=check_priority(priority),
         size_bytes=size,
         rate_per_s=rate,
         seconds=seconds,
@@ -73,6 +75,7 @@ def _report(plan: Plan, outcome: Outcome) -> dict[str, Any]:
     slowest = min(outcome.received, key=lambda report: report.messages_per_s)
     return {
         "service": plan.service.name.lower(),
+        "priority": plan.priority,
         "size_bytes": plan.size_bytes,
         "members": len(plan.members),
         "sent": outcome.sent.messages,

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from msgspec import structs
 
 import antiphon.blocking
-from antiphon.cli.options import Address, Json, Name, Reconnect, TraceFolder
+from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
 from antiphon.cli.screen import joining
 from antiphon.cli.words import described
 from antiphon.client import Event, Reconnected
-from antiphon.types import Left, Message, TransitionalSignal, View
+from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 
 
 def listen(
@@ -24,6 +25,7 @@ def listen(
     address: Address = None,
     name: Name = "",
     reconnect: Reconnect = False,
+    slow: SlowWord = None,
     trace: TraceFolder = None,
 ) -> None:
     """Join each GROUP and print messages, views and signals in the order of their delivery, until Ctrl-C.
@@ -34,7 +36,9 @@ def listen(
     """
     show = as_json if json else described
     left = count
-    with antiphon.blocking.connect(address, name=name, reconnect=reconnect, trace=trace) as session:
+    with antiphon.blocking.connect(
+        address, name=name, slow=slow_policy(slow), reconnect=reconnect, trace=trace
+    ) as session:
         for group in groups:
             with joining(group):
                 session.join(group)
@@ -95,3 +99,5 @@ def _fields(event: Event) -> dict[str, Any]:
                 "reason": event.reason,
                 "unknown_fate": event.unknown_fate,
             }
+        case SlowReceiver():
+            return {"event": "slow", **structs.asdict(event)}

@@ -27,6 +27,7 @@ from antiphon.cli import (
     flood,
     ingest,
     journal,
+    lab,
     listen,
     report,
     send,
@@ -100,10 +101,14 @@ _VERBS: dict[str, Callable[..., None]] = {
     "check": check.check,
     "report": report.report,
     "campaign": campaign.campaign,
+    "lab": lab.lab,
 }
 _VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
     "config": (config.__doc__, {"check": config.check, "example": config.example}),
-    "bench": (bench.__doc__, {"throughput": bench.throughput, "latency": bench.latency}),
+    "bench": (
+        bench.__doc__,
+        {"throughput": bench.throughput, "latency": bench.latency, "priority": bench.priority},
+    ),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from antiphon.errors import UsageError
+from antiphon.types import SLOW_POLICIES, SlowPolicy
 
 Address = Annotated[
     str | None,
@@ -33,6 +34,22 @@ ServiceWord = Annotated[
         help="Delivery level: unreliable, reliable, fifo, causal, agreed or safe.",
     ),
 ]
+PriorityWord = Annotated[
+    str,
+    typer.Option(
+        "--priority",
+        metavar="PRIORITY",
+        help="low, medium, high or 0 to 9: a daemon with a queue takes higher ones first.",
+    ),
+]
+SlowWord = Annotated[
+    str | None,
+    typer.Option(
+        "--slow",
+        metavar="POLICY",
+        help="If this session does not keep up: disconnect or drop-unreliable; otherwise as configured.",
+    ),
+]
 TraceFolder = Annotated[
     Path | None,
     typer.Option(
@@ -42,6 +59,16 @@ TraceFolder = Annotated[
         help="Write down what happens, for `antiphon check` and `antiphon report`, in a file in this folder.",
     ),
 ]
+
+
+def slow_policy(word: str | None) -> SlowPolicy | None:
+    """What `--slow` says, or a UsageError."""
+    for policy in SLOW_POLICIES:
+        if word == policy:
+            return policy
+    if word is not None:
+        raise UsageError(f"unknown policy {word!r}; known: {', '.join(SLOW_POLICIES)}")
+    return None
 
 
 def read_file(path: Path) -> str:

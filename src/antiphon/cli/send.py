@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import antiphon.blocking
-from antiphon.cli.options import Address, Name, ServiceWord, TraceFolder
+from antiphon.cli.options import Address, Name, PriorityWord, ServiceWord, TraceFolder
 from antiphon.service import Service
 from antiphon.types import check_destination
 
@@ -18,6 +18,7 @@ def send(
     service: ServiceWord = "agreed",
     address: Address = None,
     name: Name = "",
+    priority: PriorityWord = "low",
     trace: TraceFolder = None,
 ) -> None:
     """Send each line of stdin to GROUP. The sender need not be a member.
@@ -28,6 +29,8 @@ def send(
     """
     level = Service.parse(service)
     check_destination(group)
-    with antiphon.blocking.connect(address, name=name, views=False, trace=trace) as session:
+    with antiphon.blocking.connect(
+        address, name=name, priority=priority, views=False, trace=trace
+    ) as session:
         for line in sys.stdin.buffer:
             session.send(group, line.rstrip(b"\r\n"), service=level)

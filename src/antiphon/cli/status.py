@@ -46,6 +46,8 @@ SESSION_COLUMNS = {
     "sent_messages": "sent",
     "input_bytes": "input waits",
     "output_bytes": "output waits",
+    "warned": "warned",
+    "dropped_messages": "dropped",
     "slow": "",
 }
 
@@ -127,6 +129,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield _table([_group(name, members) for name, members in answer["groups"].items()], GROUP_COLUMNS)
     yield _table(list(_sessions(answer)), SESSION_COLUMNS)
     for title, counters in (
+        ("slow receivers", answer.get("slow_receivers", {})),
         ("dropped input", answer["counters"]),
         ("sockets", runtime["udp"] | runtime["clients"]),
     ):
@@ -218,8 +221,19 @@ def _sessions(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for session in answer["sessions"]:
         yield session | {
             "output_bytes": output_bytes.get(str(session["number"]), 0),
-            "slow": "slow" if session["name"] in answer["slow_sessions"] else "",
+            "warned": session.get("warned", 0),
+            "dropped_messages": session.get("dropped_messages", 0),
+            "slow": _lag(session, answer["slow_sessions"]),
         }
+
+
+def _lag(session: dict[str, Any], waited_for: list[str]) -> str:
+    """Whether a session does not keep up, and what is done about it."""
+    if session["name"] in waited_for:
+        return "slow: all senders wait"
+    if not session.get("is_slow"):
+        return ""
+    return "slow: no unreliable messages" if session["slow_policy"] == "drop-unreliable" else "slow"
 
 
 def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> RenderableType:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from antiphon.client import Event, Reconnected
-from antiphon.types import Left, Message, TransitionalSignal, View
+from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
 
@@ -72,6 +72,8 @@ def described(event: Event) -> str:
             return f"{event.group} left {event.id}"
         case Reconnected():
             return f"reconnected: {returned(event)}"
+        case SlowReceiver():
+            return f"slow: {lagging(event)}"
 
 
 def returned(event: Reconnected) -> str:
@@ -82,3 +84,21 @@ def returned(event: Reconnected) -> str:
     if event.unknown_fate:
         parts.append(f"{counted(event.unknown_fate, 'sent message')} of unknown fate")
     return "; ".join(parts)
+
+
+def lagging(event: SlowReceiver) -> str:
+    """That this session does not keep up, or does again, with what it means for the reader.
+
+    >>> lagging(SlowReceiver(9_000_000, 8_388_608, 100_663_296, "drop-unreliable"))
+    'this session reads too slowly: 8.6 MiB wait for it; it is disconnected at 96.0 MiB'
+    >>> lagging(SlowReceiver(4_000_000, 8_388_608, 100_663_296, "drop-unreliable", 7, is_over=True))
+    'this session keeps up again; 7 unreliable messages were dropped so far'
+    """
+    if event.is_over:
+        words = "this session keeps up again"
+    else:
+        words = f"this session reads too slowly: {size(event.waiting_bytes)} wait for it; "
+        words += f"it is disconnected at {size(event.hard_bytes)}"
+    if event.dropped_messages:
+        words += f"; {counted(event.dropped_messages, 'unreliable message')} were dropped so far"
+    return words

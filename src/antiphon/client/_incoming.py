@@ -18,7 +18,7 @@ from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event, Reconnected, Sent
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
-from antiphon.types import Cause, Left, Message, TransitionalSignal, View
+from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.wire import bundle, frames
 
 GOODBYE_CODE = "bye"
@@ -44,7 +44,7 @@ class _Unshown(Struct, frozen=True):
     event: View | TransitionalSignal | Left
 
 
-_Item = bytes | View | TransitionalSignal | Left | _Unshown | frames.Problem | _Return
+_Item = bytes | View | TransitionalSignal | Left | _Unshown | SlowReceiver | frames.Problem | _Return
 """What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
 
 
@@ -85,6 +85,7 @@ class Incoming:
             frames.SignalFrame: self._on_signal,
             frames.Accepted: self._on_accepted,
             frames.LeftFrame: self._on_left,
+            frames.SlowFrame: self._on_slow,
             frames.Problem: self._on_problem,
             frames.Status: self._on_status,
             frames.Goodbye: self._on_goodbye,
@@ -157,6 +158,8 @@ class Incoming:
         elif isinstance(item, _Unshown):
             assert self.diary is not None
             self.diary.took(item.event)
+        elif isinstance(item, SlowReceiver):  # of no group, so nothing for a trace
+            self.ready.append(item)
         else:
             assert isinstance(item, View | TransitionalSignal | Left)
             if self.diary is not None:
@@ -319,6 +322,17 @@ class Incoming:
             self._queue(value.left, size)
         else:
             self._queue_unshown(value.left)
+
+    def _on_slow(self, value: frames.FromDaemon, size: int) -> None:
+        """The application is to hear of it before it takes what has made it slow; but not before it hears
+        that the connection is another one."""
+        assert isinstance(value, frames.SlowFrame)
+        if self._drops:
+            return
+        if self._reached is self.ledger:
+            self._events.appendleft((value.slow, 0))
+        else:
+            self._queue(value.slow, 0)
 
     def _on_problem(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.Problem)

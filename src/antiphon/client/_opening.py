@@ -20,7 +20,7 @@ from antiphon.client._diary import open_diary
 from antiphon.client._incoming import Incoming
 from antiphon.errors import BadFrame, ConfigError, ConnectError, Refused, UsageError
 from antiphon.trace.scrolls import make_folder
-from antiphon.types import check_name
+from antiphon.types import SLOW_POLICIES, SlowPolicy, check_name, check_priority
 from antiphon.wire import frames
 
 DEFAULT_ADDRESS = "unix:/tmp/antiphon.sock"
@@ -28,7 +28,6 @@ ADDRESS_VARIABLE = "ANTIPHON"
 TRACE_VARIABLE = "ANTIPHON_TRACE"
 SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:)")
 """Between two addresses in one text; a path may have commas of its own."""
-PRIORITY_MAX = 9
 SEND_BUFFER_BYTES = 1024 * 1024
 """Room in the kernel for several bundles, so that a sender and its daemon need not alternate."""
 QUEUE_FULL_PAUSE_S = 0.01
@@ -73,13 +72,21 @@ def trace_folder(trace: str | Path | None) -> Path | None:
     return make_folder(Path(chosen)) if chosen else None
 
 
-def request(name: str, priority: int, views: bool) -> frames.Connect:
+def request(name: str, priority: int | str, views: bool, slow: SlowPolicy | None = None) -> frames.Connect:
     """The first word to a daemon, checked."""
     if name:
         check_name(name, "session", limits.SESSION_NAME_MAX_BYTES)
-    if not isinstance(priority, int) or not 0 <= priority <= PRIORITY_MAX:
-        raise UsageError(f"priority must be a whole number from 0 to {PRIORITY_MAX}, not {priority!r}")
-    return frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, accepts=True)
+    if slow is not None and slow not in SLOW_POLICIES:
+        raise UsageError(f"slow must be one of {', '.join(SLOW_POLICIES)}, not {slow!r}")
+    return frames.Connect(
+        frames.PROTOCOL_VERSION,
+        name,
+        check_priority(priority),
+        views,
+        accepts=True,
+        slow=slow or "",
+        warnings=True,
+    )
 
 
 def open_session(

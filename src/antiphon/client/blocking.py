@@ -16,7 +16,7 @@ from antiphon.client.connecting import open_with, recovery_for
 from antiphon.client.events import Event
 from antiphon.errors import Disconnected
 from antiphon.service import Service
-from antiphon.types import BatchStamp
+from antiphon.types import BatchStamp, SlowPolicy
 from antiphon.wire import frames
 
 
@@ -274,7 +274,8 @@ def connect(
     address: str | Sequence[str] | None = None,
     *,
     name: str = "",
-    priority: int = 0,
+    priority: int | str = 0,
+    slow: SlowPolicy | None = None,
     views: bool = True,
     embedded: bool = False,
     bundle: bool = True,
@@ -291,7 +292,7 @@ def connect(
     #bob#d1
     """
     places = () if embedded else addresses(address)
-    hello = request(name, priority, views)
+    hello = request(name, priority, views, slow)
     folder = trace_folder(trace)
     recovery = recovery_for(
         places,

@@ -13,6 +13,7 @@ from antiphon.client._recovery import Recovery
 from antiphon.client.batches import BatchMemory
 from antiphon.client.session import Session
 from antiphon.errors import UsageError
+from antiphon.types import SlowPolicy
 from antiphon.wire import frames
 
 
@@ -125,7 +126,8 @@ def connect(
     address: str | Sequence[str] | None = None,
     *,
     name: str = "",
-    priority: int = 0,
+    priority: int | str = 0,
+    slow: SlowPolicy | None = None,
     views: bool = True,
     embedded: bool = False,
     bundle: bool = True,
@@ -140,7 +142,11 @@ def connect(
     - `address`: `unix:PATH` or `tcp:HOST:PORT`, or several to try in order (a sequence, or one text with
       commas between); without one, the environment variable ANTIPHON, or else `unix:/tmp/antiphon.sock`.
     - `name`: up to 10 characters, unique at its daemon; without one, the daemon chooses.
-    - `priority`: 0 to 9; when a daemon has a queue, it takes bundles of higher priority first.
+    - `priority`: 0 to 9, or "low", "medium" or "high"; when a daemon has a queue, it takes bundles of higher
+      priority first.
+    - `slow`: what the daemon does when this session does not keep up: "disconnect" lets all senders wait for
+      a while, "drop-unreliable" leaves unreliable messages out; without one, what the daemon is configured
+      for. `SlowReceiver` warns.
     - `views`: whether to be told of joins, leaves and disconnections in the groups joined.
     - `embedded`: start a daemon in this process and stop it on close; `address` and `reconnect` are not used
       then.
@@ -164,7 +170,7 @@ def connect(
     '#alice#d1'
     """
     places = () if embedded else addresses(address)
-    hello = request(name, priority, views)
+    hello = request(name, priority, views, slow)
     folder = trace_folder(trace)
     return Connecting(
         places,

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from antiphon.service import Service
-from antiphon.types import Left, Message, TransitionalSignal, View
+from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 
 
 class Sent(Struct, frozen=True):
@@ -39,5 +39,5 @@ class Reconnected(Struct, frozen=True):
     """How many messages have an unknown fate. `unknown` has the newest of them, as many as are kept."""
 
 
-Event = Message | View | TransitionalSignal | Left | Reconnected
+Event = Message | View | TransitionalSignal | Left | Reconnected | SlowReceiver
 """What a session delivers."""

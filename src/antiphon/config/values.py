@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, structs
 from antiphon import limits
 from antiphon.config.timing import PRESETS, Preset, Timing
 from antiphon.errors import ConfigError
+from antiphon.types import SlowPolicy
 
 _AMOUNT_MAX = 1_000_000_000
 """Of anything: bytes, milliseconds or cost. Beyond it a number is a slip, and infinity is one."""
@@ -77,6 +78,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     unstable_bytes: BufferBytes = limits.UNSTABLE_MAX_BYTES
     output_soft_bytes: BufferBytes = limits.SESSION_OUTPUT_SOFT_BYTES
     output_hard_bytes: BufferBytes = limits.SESSION_OUTPUT_HARD_BYTES
+    slow_policy: SlowPolicy = "disconnect"
+    """For sessions that do not choose one themselves."""
+    slow_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.SLOW_RECEIVER_PATIENCE_US / 1_000
+    """How long a slow session may hold all senders before only its own queue grows."""
     membership: Preset = "wan"
     suspect_ms: Wait = None
     segment_ms: Wait = None

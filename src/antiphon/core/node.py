@@ -8,7 +8,8 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 - `endings`: (session number, Goodbye) pairs: sessions that the node has ended; the driver writes the
   Goodbye, closes the connection and clears them; no further event may name these sessions
 - `next_deadline_us()`: when to call `timeout` at the latest
-- `reads(session)`: whether the driver should read this client's connection now (back-pressure)
+- `reads(session)`: whether the driver should read this client's connection now (back-pressure), and
+  `sessions.input_room` how many bytes of bundles at most; of a single one that is larger, all
 
 The node never sleeps, never reads a clock and never draws a random number: the same events give the same
 effects, byte for byte.
@@ -21,13 +22,16 @@ a `Changeover` with a second term, over whose links the recovery runs.
 from collections import Counter
 
 from antiphon.config import Config
+from antiphon.core.admission import lowest, may_go_on
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
+from antiphon.core.groups.backlog import Band, holds_senders
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, groups_bundle, parse_event, parse_groups
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
+from antiphon.core.groups.slow import SlowSessions
 from antiphon.core.intake import Intake
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.ring import Ring
@@ -83,7 +87,8 @@ class Node:
         self.merging: Merging | None = None
         """While groups are put together after daemons have come."""
         self._observer = observer
-        self._requests = Requests(name, self.me, self.sessions, self.frames)
+        self._slow = SlowSessions(config.settings, self.sessions)
+        self._requests = Requests(name, self.me, self.sessions, self.frames, config.settings.slow_policy)
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[Header, GroupEvent]] = []  # seen before groups can count them
@@ -302,7 +307,10 @@ class Node:
         Raises BadFrame, and nothing happened, if the bundle is not what a client may send: the driver
         says Goodbye with the reason and calls `lost`.
         """
-        self._requests.submit(self._session(session), bundle)
+        client = self._session(session)
+        self._requests.submit(client, bundle)
+        if client.priority:
+            self.sessions.sent(client, now_us)
         self.is_settled = False
 
     def lost(self, session: int, now_us: int) -> None:
@@ -313,19 +321,24 @@ class Node:
         self._stop_listening(client)
         self.is_settled = False
 
-    def backlog(self, session: int, waiting_bytes: int, now_us: int) -> None:
-        """How much output waits for this session in the driver, told whenever it crosses
-        `settings.output_soft_bytes` in either direction. At the hard limit the driver gives up by itself:
-        it says Goodbye with code "slow-receiver" and calls `lost`."""
-        if waiting_bytes > self.config.settings.output_soft_bytes:
-            self.hold.behind(session, now_us)
-        else:
+    def backlog(self, session: int, waiting_bytes: int, now_us: int) -> Band:
+        """How much output waits for this session in the driver, told whenever that leaves the band that was
+        answered the last time, or at first `settings.output_soft_bytes`. At the hard limit the driver gives
+        up by itself: it says Goodbye with code "slow-receiver" and calls `lost`."""
+        client = self._session(session)
+        held = holds_senders(client.lag, client.slow)
+        band = self._slow.told(client, waiting_bytes)
+        if not holds_senders(client.lag, client.slow):
             self.hold.caught_up(session)
+        elif not held:  # else patience with it may be over already, and is not renewed
+            self.hold.behind(session, now_us + round(self.config.settings.slow_patience_ms * 1_000))
         self.is_settled = False
+        return band
 
     def _stop_listening(self, session: Session) -> None:
         """Nothing more goes to this session, and nobody waits for it."""
         self.hold.caught_up(session.number)
+        self.sessions.dropping.discard(session.number)
         self.delivery.changed()
 
     def _session(self, number: int) -> Session:
@@ -498,7 +511,7 @@ class Node:
             lts=order.lines.clock,
             aru=order.lines.aru,
             holds=term.hold.is_wanted_here,
-            is_wanted=origin.is_waiting or (bool(self.sessions.waiting) and self._has_leave),
+            is_wanted=origin.is_waiting or (self._has_leave and may_go_on(self, now_us)),
             matters=order.highest_lts > order.lines.own_aru,
         )
         if not ring.is_holding:
@@ -533,7 +546,7 @@ class Node:
             order.settle()
             while order.ready:
                 self._deliver(order.ready.popleft(), now_us)
-            if not order.moved and not (self.sessions.waiting and self.is_accepting):
+            if not order.moved and not (self.is_accepting and may_go_on(self, now_us)):
                 break
         if order.own_stable:
             self._tell_accepted(order.own_stable)
@@ -557,7 +570,7 @@ class Node:
 
     def _admit(self, now_us: int) -> None:
         """Order what sessions have sent, as long as there is room."""
-        while self.is_accepting and (turn := self.sessions.take()) is not None:
+        while self.is_accepting and (turn := self.sessions.take(lowest(self, now_us))) is not None:
             session, pending = turn
             self._origin.send(session, pending, now_us)
             if session.is_leaving and session.is_connected and not session.input:

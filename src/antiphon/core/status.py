@@ -35,6 +35,12 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
         "slow_sessions": [
             session.private_name for session in node.sessions if session.number in node.hold.slow_sessions
         ],
+        "slow_receivers": {
+            "now": sum(bool(session.lag) for session in node.sessions),
+            "warned": node.sessions.warned,
+            "dropped_messages": node.sessions.dropped_messages,
+            "dropped_bytes": node.sessions.dropped_bytes,
+        },
         "links": [_link(node, number, link, now_us) for number, link in node.links.items()],
         "ring": None if node.ring is None else _ring(node, node.ring, now_us),
         "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
@@ -56,6 +62,10 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
                 "name": session.private_name,
                 "number": session.number,
                 "priority": session.priority,
+                "slow_policy": session.slow,
+                "is_slow": bool(session.lag),
+                "warned": session.warned,
+                "dropped_messages": session.dropped_messages,
                 "groups": sorted(session.groups),
                 "input_bytes": session.input_bytes,
                 "sent_messages": session.sequence - 1,

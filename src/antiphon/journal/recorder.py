@@ -24,7 +24,7 @@ from antiphon.errors import AntiphonError, Disconnected
 from antiphon.journal.log import Log
 from antiphon.journal.rows import Rows
 from antiphon.journal.state import Gap, State
-from antiphon.types import Cause, Left, Message, TransitionalSignal, View
+from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
 
 BATCH_ROWS = 16_384
 BATCH_BYTES = 8 * 1024 * 1024
@@ -149,6 +149,8 @@ class Recorder:
         now_us = time.time_ns() // 1_000
         for run in bundles(events):
             first = run[0]
+            if isinstance(first, SlowReceiver):
+                continue  # about us, and no matter of the groups
             if isinstance(first, Reconnected):
                 self._come_back(first)
             elif self._missed is None:

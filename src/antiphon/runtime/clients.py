@@ -37,9 +37,17 @@ GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 FAREWELLS_MAX = 256
 FAREWELL_TIMEOUT_US = 3_000_000
 """How long the last words may take to be read."""
+SLOW_GRACE_US = 1_000_000
+"""Nobody is cut off sooner than this after the warning: when a hold or a change of view ends, more than the
+hard limit may come in one turn, which is not the receiver's fault. Senders hold meanwhile, so that what can
+come is bounded; with a shorter `slow_patience_ms` it is that."""
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
 """After the system had no room for a connection."""
+
+
+def _priority(connection: Connection) -> int:
+    return connection.priority
 
 
 class ClientCounters(Struct):
@@ -68,6 +76,7 @@ class Clients:
         self._node = node
         self._soft_bytes = settings.output_soft_bytes
         self._hard_bytes = settings.output_hard_bytes
+        self._grace_us = min(SLOW_GRACE_US, round(settings.slow_patience_ms * 1_000))
         self._notices = notices
         self._status = status
         self._listeners: list[Listener] = []
@@ -81,6 +90,8 @@ class Clients:
         self._paused: dict[Connection, None] = {}
         self._touched: list[Connection] = []
         self._shared = memoryview(bytearray(READ_BYTES))
+        self._has_priorities = False
+        """Whether any session has had one."""
 
     # The daemon's turn ------------------------------------------------------------------------------------
 
@@ -116,8 +127,11 @@ class Clients:
         node.endings.clear()
 
     def flush(self, now: int) -> None:
-        """Write to every client that got output; one that is blocked already waits for its socket."""
+        """Write to every client that got output, those of higher priority first; one that is blocked already
+        waits for its socket."""
         touched, self._touched = self._touched, []
+        if self._has_priorities and len(touched) > 1:
+            touched.sort(key=_priority, reverse=True)
         for connection in touched:
             connection.is_touched = False
             if connection.phase is not Phase.CLOSED:
@@ -243,7 +257,10 @@ class Clients:
         elif phase is Phase.OPEN or phase is Phase.GREETING:
             now = now_us()
             try:
-                received = connection.read(self._shared)
+                room_bytes = READ_BYTES
+                if phase is Phase.OPEN:
+                    room_bytes = self._node.sessions.input_room(connection.session)
+                received = connection.read(self._shared, room_bytes)
                 if received is None:
                     self._gone(connection, now)
                 else:
@@ -296,6 +313,10 @@ class Clients:
         del self._greetings[connection]
         connection.phase = Phase.OPEN
         connection.session = answer.session
+        connection.name = answer.name
+        connection.priority = request.priority
+        connection.high_bytes = self._soft_bytes
+        self._has_priorities = self._has_priorities or request.priority > 0
         self._sessions[answer.session] = connection
         self._say(connection, answer)
 
@@ -318,12 +339,11 @@ class Clients:
         waiting_bytes = connection.waiting_bytes
         phase = connection.phase
         if phase is Phase.OPEN:
-            if waiting_bytes >= self._hard_bytes:
+            if waiting_bytes >= self._hard_bytes and connection.spared_until_us <= now:
                 self._cut_off_slow(connection, now)
                 return
-            if (waiting_bytes > self._soft_bytes) != connection.is_slow:
-                connection.is_slow = not connection.is_slow
-                self._node.backlog(connection.session, waiting_bytes, now)
+            if not connection.low_bytes < waiting_bytes <= connection.high_bytes:
+                self._tell_backlog(connection, waiting_bytes, now)
         elif phase is Phase.GREETING:
             if waiting_bytes >= GREETING_OUTPUT_MAX_BYTES:
                 self._cut_off_slow(connection, now)
@@ -335,6 +355,33 @@ class Clients:
             if not waiting_bytes:
                 connection.finish()
         self._watch(connection)
+
+    def _tell_backlog(self, connection: Connection, waiting_bytes: int, now: int) -> None:
+        """The node wants to know how much output waits; it may have a warning for the client."""
+        band = self._node.backlog(connection.session, waiting_bytes, now)
+        connection.low_bytes, connection.high_bytes = band.low_bytes, band.high_bytes
+        notice = band.notice
+        if notice is None:
+            return
+        if not notice.is_over:
+            connection.spared_until_us = now + self._grace_us
+            self._notices.say(
+                "slow",
+                "%s reads too slowly (policy %s): %d bytes wait for it, it is cut off at %d",
+                connection.name,
+                notice.policy,
+                waiting_bytes,
+                notice.hard_bytes,
+            )
+        else:
+            self._notices.tell(
+                "caught-up",
+                "%s keeps up again; %d unreliable messages were not given to it so far",
+                connection.name,
+                notice.dropped_messages,
+            )
+        if band.is_wanted:
+            connection.queue_first(frames.encode_control(frames.SlowFrame(notice)))
 
     def _watch(self, connection: Connection) -> None:
         """Tell the loop what this connection waits for now; nothing at all takes it out of the loop."""
@@ -380,7 +427,10 @@ class Clients:
         self.counters.slow_receivers += 1
         waiting_bytes = connection.waiting_bytes
         self._notices.say(
-            "slow", "a client does not read and is cut off: %d bytes wait for it", waiting_bytes
+            "cut-off",
+            "%s does not read and is cut off: %d bytes wait for it",
+            connection.name or "a client",
+            waiting_bytes,
         )
         self._lose(connection, now)
         connection.drop_output()

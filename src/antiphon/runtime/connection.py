@@ -1,6 +1,7 @@
 """One client's connection as bytes: frames in, frames out, and nothing about what they mean."""
 
 import socket
+import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -48,8 +49,14 @@ class Connection:
         """When to give up, in the phases GREETING and FAREWELL."""
         self.interest = 0
         """What the loop watches for."""
-        self.is_slow = False
-        """Whether the node has been told that output piles up."""
+        self.low_bytes = -1
+        self.high_bytes = 0
+        """The node is told when at most, or more than, this waits."""
+        self.spared_until_us = sys.maxsize
+        """It is not cut off as a slow receiver before this; known once it was warned."""
+        self.name = ""
+        self.priority = 0
+        """Of its session, too."""
         self.is_paused = False
         """Whether the node wants this session's input left in its socket for now."""
         self.is_touched = False
@@ -73,8 +80,11 @@ class Connection:
 
     # Input ------------------------------------------------------------------------------------------------
 
-    def read(self, shared: memoryview) -> Sequence[tuple[int, memoryview | bytearray]] | None:
-        """Read once; the frames that are now whole, or None if the client has gone.
+    def read(
+        self, shared: memoryview, room_bytes: int = READ_BYTES
+    ) -> Sequence[tuple[int, memoryview | bytearray]] | None:
+        """Read once; the frames that are now whole, or None if the client has gone. They have `room_bytes` at
+        most in all, but for a single one that is larger.
 
         Views among them lie in `shared` and hold until the next read of any connection; a bytearray is the
         caller's own. BadFrame if what came can be no frame.
@@ -85,7 +95,8 @@ class Connection:
             kept = len(self._partial)
             if kept:
                 shared[:kept] = self._partial
-            size = self._client.recv_into(shared[kept:])
+            most = max(room_bytes, self._needed_bytes, kept + frames.HEAD_BYTES)
+            size = self._client.recv_into(shared[kept:most])
         except BlockingIOError:
             return []
         except OSError:
@@ -126,6 +137,12 @@ class Connection:
         """Have a whole frame written, after those that wait already."""
         if not self.is_deaf:
             self._output.append(frame)
+            self.waiting_bytes += len(frame)
+
+    def queue_first(self, frame: Buffer) -> None:
+        """Have a whole frame written before those that wait, but not into one that is begun."""
+        if not self.is_deaf:
+            self._output.insert(1 if self._is_begun else 0, frame)
             self.waiting_bytes += len(frame)
 
     def flush(self) -> None:

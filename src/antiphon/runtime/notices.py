@@ -23,6 +23,10 @@ class Notices:
         """Something from outside that is worth a warning."""
         self._log(logging.WARNING, kind, text, *values)
 
+    def tell(self, kind: str, text: str, *values: object) -> None:
+        """Something from outside that is good to know."""
+        self._log(logging.INFO, kind, text, *values)
+
     def confess(self, kind: str, text: str, *values: object) -> None:
         """A mistake of our own: an error, with the traceback of the exception being handled."""
         self._log(logging.ERROR, kind, text, *values)

@@ -96,6 +96,7 @@ class Client:
         self.unread: deque[tuple[int, Output]] = deque()
         """For a slow reader: (bytes, what they say), oldest first."""
         self.unread_bytes = 0
+        self._low_bytes, self._high_bytes = -1, settings.output_soft_bytes
         self.views: dict[str, ViewNumber] = {}
         self.wanted: set[str] = set()
         """Groups that it asked to join and did not ask to leave."""
@@ -241,23 +242,23 @@ class Client:
 
     def queue(self, size_bytes: int, output: Output, node_now_us: int) -> bool:
         """Keep output for later; False when the hard limit is reached and the session must be cut off."""
-        soft = self._settings.output_soft_bytes
-        before = self.unread_bytes
         self.unread.append((size_bytes, output))
         self.unread_bytes += size_bytes
-        if before <= soft < self.unread_bytes:
-            self._node.backlog(self.session, self.unread_bytes, node_now_us)
+        self._tell_backlog(node_now_us)
         return self.unread_bytes <= self._settings.output_hard_bytes
 
     def read_next(self, now_us: int, node_now_us: int) -> int:
         """The application reads the oldest waiting frame; returns its size."""
         size_bytes, output = self.unread.popleft()
-        before = self.unread_bytes
         self.unread_bytes -= size_bytes
         self.take(output, now_us)
-        if self.unread_bytes <= self._settings.output_soft_bytes < before:
-            self._node.backlog(self.session, self.unread_bytes, node_now_us)
+        self._tell_backlog(node_now_us)
         return size_bytes
+
+    def _tell_backlog(self, node_now_us: int) -> None:
+        if not self._low_bytes < self.unread_bytes <= self._high_bytes:
+            band = self._node.backlog(self.session, self.unread_bytes, node_now_us)
+            self._low_bytes, self._high_bytes = band.low_bytes, band.high_bytes
 
     def close(self, now_us: int, cause: str) -> None:
         """The end: nothing happens at this process any more."""

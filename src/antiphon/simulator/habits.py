@@ -34,6 +34,8 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     """Probability that an action sends several bundles in a row at different services."""
     read_bytes_per_s: int = 0
     """For a slow reader."""
+    slow: str = ""
+    """Its policy for slow receivers; empty for that of the configuration."""
     priority: int = 0
     views: bool = True
     """Whether it wants to be told of the joins and leaves of others."""

@@ -290,14 +290,17 @@ class Host:
 
     # Clients ----------------------------------------------------------------------------------------------
 
-    def connect(self, name: str, priority: int, read_bytes_per_s: int, views: bool) -> Client | None:
+    def connect(
+        self, name: str, priority: int, read_bytes_per_s: int, views: bool, slow: str
+    ) -> Client | None:
         """A new session, if the daemon runs, is awake, and the name is free; a reader with a rate takes its
         time."""
         node = self.node
         if node is None or self.is_paused:
             return None
         self._count(node, "connect")
-        answer = node.connect(frames.Connect(frames.PROTOCOL_VERSION, name, priority, views), self.clock_us)
+        hello = frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, slow=slow)
+        answer = node.connect(hello, self.clock_us)
         if isinstance(answer, frames.Refuse):
             if answer.code == "name-taken":
                 return None
@@ -412,5 +415,7 @@ class Host:
         per_source_bytes = settings.unstable_bytes + node.order.largest_bytes
         limit_bytes = settings.output_soft_bytes + 2 * self._world.config.daemon_count * per_source_bytes
         slow = node.hold.slow_sessions
+        if any(session.slow == "drop-unreliable" for session in node.sessions if session.number in slow):
+            limit_bytes += settings.output_soft_bytes  # for those, all hold only from twice the limit on
         waiting = (client.unread_bytes for session, client in self.clients.items() if session in slow)
         return max(waiting, default=0), limit_bytes

@@ -42,7 +42,7 @@ class Actor:
         habits = self._habits
         name = self._name if habits.keeps_name else f"{self._name}.{self._sessions}"
         client = self._world.connect(
-            self._daemon, name, habits.priority, habits.read_bytes_per_s, habits.views
+            self._daemon, name, habits.priority, habits.read_bytes_per_s, habits.views, habits.slow
         )
         if client is None:
             return

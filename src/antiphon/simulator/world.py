@@ -90,10 +90,16 @@ class World:
     # Clients ----------------------------------------------------------------------------------------------
 
     def connect(
-        self, number: int, name: str, priority: int = 0, read_bytes_per_s: int = 0, views: bool = True
+        self,
+        number: int,
+        name: str,
+        priority: int = 0,
+        read_bytes_per_s: int = 0,
+        views: bool = True,
+        slow: str = "",
     ) -> Client | None:
         """A new session, if the daemon will have it now."""
-        return self.hosts[number].connect(name, priority, read_bytes_per_s, views)
+        return self.hosts[number].connect(name, priority, read_bytes_per_s, views, slow)
 
     def settle(self, number: int) -> None:
         """Clients of this daemon have new requests."""

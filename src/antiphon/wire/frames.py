@@ -5,7 +5,7 @@ frame is a bundle as in `bundle`; a control frame carries one of the values belo
 
 A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
 bundles, Join, Leave, AskStatus and Disconnect in any order; the daemon sends bundles, View, Signal, Left,
-Status and Problem. Goodbye is the daemon's last word and says why.
+Status, Problem and, to those who want it, Slow. Goodbye is the daemon's last word and says why.
 """
 
 from enum import IntEnum
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadFrame
-from antiphon.types import Left, TransitionalSignal, View
+from antiphon.types import Left, SlowReceiver, TransitionalSignal, View
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
 PROTOCOL_VERSION = 2
@@ -43,6 +43,10 @@ class Connect(Struct, frozen=True, tag="connect"):
     """Whether this session wants views."""
     accepts: bool = False
     """Whether this session wants to be told which of its messages are safe from a crash of its daemon."""
+    slow: str = ""
+    """What to do if it does not keep up (`types.SLOW_POLICIES`); empty leaves it to the daemon."""
+    warnings: bool = False
+    """Whether this session wants to be told when it does not keep up."""
 
 
 class Join(Struct, frozen=True, tag="join"):
@@ -115,6 +119,12 @@ class Status(Struct, frozen=True, tag="status"):
     json: bytes
 
 
+class SlowFrame(Struct, frozen=True, tag="slow"):
+    """Too much output waits for this session, or no longer; it may overtake other frames."""
+
+    slow: SlowReceiver
+
+
 class Problem(Struct, frozen=True, tag="problem"):
     """A request that could not be carried out; the session goes on."""
 
@@ -130,7 +140,9 @@ class Goodbye(Struct, frozen=True, tag="goodbye"):
 
 
 FromClient = Connect | Join | Leave | Disconnect | AskStatus
-FromDaemon = Welcome | Refuse | ViewFrame | SignalFrame | LeftFrame | Accepted | Status | Problem | Goodbye
+FromDaemon = (
+    Welcome | Refuse | ViewFrame | SignalFrame | LeftFrame | Accepted | Status | SlowFrame | Problem | Goodbye
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)

@@ -14,10 +14,10 @@ from antiphon.cli._demo.geography import City, farthest
 from antiphon.cli._demo.pace import Pace
 from antiphon.cli._demo.page import Page
 from antiphon.cli._demo.people import Person, first_name, speaker
-from antiphon.cli.words import counted, returned
+from antiphon.cli.words import counted, lagging, returned
 from antiphon.client import Event, Reconnected
 from antiphon.service import Service
-from antiphon.types import Cause, Left, Message, TransitionalSignal, View
+from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
 
 GROUP = "tea"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
@@ -395,6 +395,8 @@ def _line(event: Event) -> str:
             return f"(left {event.group})"
         case Reconnected():
             return f"reconnected to {event.daemon}"
+        case SlowReceiver():
+            return lagging(event)
 
 
 def _because(view: View) -> str:

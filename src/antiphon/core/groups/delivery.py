@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from antiphon.core.groups.events import GroupEvent, HostedGroup
 from antiphon.core.groups.membership import Change, Group, Mark, Member, Membership
 from antiphon.core.groups.sessions import Sessions
+from antiphon.service import Service
 from antiphon.types import Left, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
 from antiphon.wire.bundle import Flag, Header, parse_names
@@ -34,7 +35,13 @@ class Delivery:
 
     def has_settled_member(self, group: str) -> bool:
         """Whether a session here is a member of `group` and has not asked to leave it."""
-        return any(session.is_settled_in(group) for session in self._sessions)
+        known = self.membership.groups.get(group)
+        return known is not None and any(
+            daemon == self._me
+            and (session := self._sessions.get(number)) is not None
+            and session.is_settled_in(group)
+            for daemon, number in known.members
+        )
 
     def message(self, source: int, header: Header, bundle: bytes | bytearray | memoryview) -> None:
         """A bundle of messages is delivered."""
@@ -45,20 +52,31 @@ class Delivery:
             receivers = self._receivers[header.names] = self._find_receivers(parse_names(header.names)[1:])
         if header.flags & Flag.SELF_DISCARD and source == self._me:
             receivers = tuple(number for number in receivers if number != header.session)
+        if header.service is Service.UNRELIABLE and not self._sessions.dropping.isdisjoint(receivers):
+            receivers = self._drop_for_the_slow(receivers, header)
         if receivers:
             self._output.append((receivers, bundle))
+
+    def _drop_for_the_slow(self, receivers: tuple[int, ...], header: Header) -> tuple[int, ...]:
+        """Those of the receivers who get an unreliable bundle; what the others miss is counted."""
+        dropping = self._sessions.dropping
+        messages = header.message_count - (1 if header.flags & Flag.BATCH else 0)
+        for number in receivers:
+            if number in dropping:
+                self._sessions.drop(number, messages, header.length)
+        return tuple(number for number in receivers if number not in dropping)
 
     def _find_receivers(self, names: tuple[str, ...]) -> tuple[int, ...]:
         found: dict[int, None] = {}
         for name in names:
             if name[0] == "#":
-                found.update(
-                    (session.number, None) for session in self._sessions if session.private_name == name
-                )
+                session = self._sessions.named(name)
+                if session is not None:
+                    found[session.number] = None
                 continue
             group = self.membership.groups.get(name)
             if group is not None:
-                found.update((session, None) for daemon, session in group.members if daemon == self._me)
+                found.update((number, None) for daemon, number in group.members if daemon == self._me)
         return tuple(number for number in found if self._is_listening(number))
 
     def _is_listening(self, number: int) -> bool:

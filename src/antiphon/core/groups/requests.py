@@ -3,9 +3,16 @@
 from antiphon import limits
 from antiphon.core.groups.delivery import Frames
 from antiphon.core.groups.events import GroupEvent, event_bundle
-from antiphon.core.groups.sessions import PRIORITIES, Pending, Session, Sessions
+from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.errors import BadFrame, UsageError
-from antiphon.types import check_destination, check_group, check_name
+from antiphon.types import (
+    PRIORITY_MAX,
+    SLOW_POLICIES,
+    SlowPolicy,
+    check_destination,
+    check_group,
+    check_name,
+)
 from antiphon.wire import bundle as bundles
 from antiphon.wire import frames
 
@@ -15,8 +22,11 @@ _CHECKED_MAX = 4_096
 class Requests:
     """Turns a session's requests into bundles that wait for their turn, or into a clear refusal."""
 
-    def __init__(self, daemon: str, daemon_number: int, sessions: Sessions, output: Frames) -> None:
+    def __init__(
+        self, daemon: str, daemon_number: int, sessions: Sessions, output: Frames, slow_policy: SlowPolicy
+    ) -> None:
         self._daemon = daemon
+        self._slow_policy: SlowPolicy = slow_policy
         self._daemon_number = daemon_number
         self._sessions = sessions
         self._output = output
@@ -30,8 +40,14 @@ class Requests:
             )
         if len(self._sessions) >= limits.SESSIONS_MAX:
             return frames.Refuse("full", f"this daemon has its {limits.SESSIONS_MAX} sessions")
-        if not 0 <= request.priority < PRIORITIES:
-            return frames.Refuse("priority", f"priority {request.priority} is not from 0 to {PRIORITIES - 1}")
+        if not 0 <= request.priority <= PRIORITY_MAX:
+            return frames.Refuse("priority", f"priority {request.priority} is not from 0 to {PRIORITY_MAX}")
+        slow = next((policy for policy in SLOW_POLICIES if policy == request.slow), self._slow_policy)
+        if request.slow and slow != request.slow:
+            known = ", ".join(SLOW_POLICIES)
+            return frames.Refuse(
+                "slow", f"no policy for slow receivers is called {request.slow[:40]!r}; known: {known}"
+            )
         name = request.name or self._sessions.free_name()
         try:
             check_name(name, "session", limits.SESSION_NAME_MAX_BYTES)
@@ -42,7 +58,12 @@ class Requests:
                 "name-taken", f"a session called {name!r} is connected to daemon {self._daemon!r}"
             )
         session = self._sessions.add(
-            name, priority=request.priority, views=request.views, accepts=request.accepts
+            name,
+            priority=request.priority,
+            views=request.views,
+            accepts=request.accepts,
+            slow=slow,
+            warnings=request.warnings,
         )
         return frames.Welcome(
             version=frames.PROTOCOL_VERSION,

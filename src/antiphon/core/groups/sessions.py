@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.core.groups.backlog import Lag
 from antiphon.core.groups.events import GroupEvent
-from antiphon.types import private_name
+from antiphon.types import PRIORITY_MAX, SlowPolicy, private_name
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Header
-
-PRIORITIES = 10
 
 
 class Pending(Struct):
@@ -26,7 +25,16 @@ class Session:
     """One client of this daemon."""
 
     def __init__(
-        self, number: int, name: str, daemon: str, *, priority: int, views: bool, accepts: bool
+        self,
+        number: int,
+        name: str,
+        daemon: str,
+        *,
+        priority: int,
+        views: bool,
+        accepts: bool,
+        slow: SlowPolicy,
+        warnings: bool,
     ) -> None:
         self.number = number
         self.name = name
@@ -36,6 +44,16 @@ class Session:
         self.views = views
         self.accepts = accepts
         """Whether it is told which of its messages are at every daemon that must have them."""
+        self.slow = slow
+        """What becomes of it if it does not keep up."""
+        self.warnings = warnings
+        """Whether it is told then."""
+        self.lag = Lag.NONE
+        """How well it keeps up with its output."""
+        self.warned = 0
+        """How often it fell behind."""
+        self.dropped_messages = 0
+        """Unreliable ones that it was not given because it was behind."""
         self.sequence = 1
         """Of its next message."""
         self.last_number = 0
@@ -60,18 +78,31 @@ class Sessions:
     """The sessions of one daemon, and the queues between them and the order.
 
     Follows: Spread paper, section 2 (one queue a session, priorities): sessions with a higher priority go
-    first; among equals, they take turns bundle by bundle.
+    first; among equals, they take turns bundle by bundle. What one session sent stays in its order.
+    Deviations:
+    - nobody starves: after `limits.PRIORITY_TURNS` bundles of higher priority the lower one that has waited
+      so long has a turn; so each of P priorities in use gets at least one turn in PRIORITY_TURNS + P
+    - turns alone would not expedite much, since what is under way cannot be overtaken: while a session of
+      higher priority is active, lower ones must leave room (`limits.PRIORITY_SHARE`)
     """
 
     def __init__(self, daemon: str) -> None:
         self.input_bytes = 0
         self.waiting = 0
         """Bundles that wait for their turn."""
+        self.warned = 0
+        self.dropped_messages = 0
+        self.dropped_bytes = 0
+        """What was not given to slow sessions, since the start."""
+        self.dropping: set[int] = set()
+        """The sessions that get no unreliable messages now."""
         self._daemon = daemon
         self._sessions: dict[int, Session] = {}
-        self._names: set[str] = set()
+        self._names: dict[str, Session] = {}
         self._newest = 0
-        self._turns: list[deque[Session]] = [deque() for _ in range(PRIORITIES)]
+        self._turns: dict[int, deque[Session]] = {}  # by priority, highest first; only those in use
+        self._passed: dict[int, int] = {}  # by priority: how many turns of higher ones it has waited for
+        self._active_us: dict[int, int] = {}  # by priority above 0: when a session has last sent something
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -85,6 +116,11 @@ class Sessions:
     def is_taken(self, name: str) -> bool:
         return name in self._names
 
+    def named(self, name: str) -> Session | None:
+        """The session with this private name."""
+        session = self._names.get(name[1:].partition("#")[0])
+        return session if session is not None and session.private_name == name else None
+
     def free_name(self) -> str:
         """A name for a client that does not care."""
         number = self._newest + 1
@@ -92,39 +128,122 @@ class Sessions:
             number += 1
         return f"s{number}"
 
-    def add(self, name: str, *, priority: int, views: bool, accepts: bool = False) -> Session:
+    def add(
+        self,
+        name: str,
+        *,
+        priority: int,
+        views: bool,
+        accepts: bool = False,
+        slow: SlowPolicy = "disconnect",
+        warnings: bool = False,
+    ) -> Session:
+        assert 0 <= priority <= PRIORITY_MAX
         self._newest += 1
-        session = Session(self._newest, name, self._daemon, priority=priority, views=views, accepts=accepts)
+        session = Session(
+            self._newest,
+            name,
+            self._daemon,
+            priority=priority,
+            views=views,
+            accepts=accepts,
+            slow=slow,
+            warnings=warnings,
+        )
         self._sessions[session.number] = session
-        self._names.add(name)
+        self._names[name] = session
         return session
 
     def remove(self, session: Session) -> None:
-        self._names.discard(session.name)
+        self._names.pop(session.name, None)
         self._sessions.pop(session.number, None)
+
+    def drop(self, number: int, messages: int, size_bytes: int) -> None:
+        """An unreliable bundle is not given to a session that is behind."""
+        session = self._sessions.get(number)
+        if session is not None:
+            session.dropped_messages += messages
+        self.dropped_messages += messages
+        self.dropped_bytes += size_bytes
+
+    def sent(self, session: Session, now_us: int) -> None:
+        """A session with a priority has sent something."""
+        self._active_us[session.priority] = now_us
+
+    def active_priority(self, now_us: int) -> int:
+        """The highest priority of those who have sent something lately."""
+        if not self._active_us:
+            return 0
+        return max(
+            (
+                priority
+                for priority, sent_us in self._active_us.items()
+                if now_us - sent_us < limits.PRIORITY_ACTIVE_US
+            ),
+            default=0,
+        )
 
     def put(self, session: Session, pending: Pending) -> None:
         """Queue a bundle behind what the session sent before."""
         if not session.input:
-            self._turns[session.priority].append(session)
+            turns = self._turns.get(session.priority)
+            if turns is None:
+                turns = self._begin_turns(session.priority)
+            turns.append(session)
         session.input.append(pending)
         session.input_bytes += len(pending.bundle)
         self.input_bytes += len(pending.bundle)
         self.waiting += 1
 
-    def take(self) -> tuple[Session, Pending] | None:
-        """The bundle whose turn it is."""
-        for turns in reversed(self._turns):
-            if turns:
-                session = turns.popleft()
-                pending = session.input.popleft()
-                session.input_bytes -= len(pending.bundle)
-                self.input_bytes -= len(pending.bundle)
-                self.waiting -= 1
-                if session.input:
-                    turns.append(session)
-                return session, pending
-        return None
+    def has_turn(self, lowest: int = 0) -> bool:
+        """Whether a bundle waits that has this priority at least, or has waited too long."""
+        return any(
+            priority >= lowest or self._passed[priority] >= limits.PRIORITY_TURNS for priority in self._turns
+        )
+
+    def take(self, lowest: int = 0) -> tuple[Session, Pending] | None:
+        """The bundle whose turn it is among those of this priority at least; None if none waits."""
+        if not self._turns or (lowest and not self.has_turn(lowest)):
+            return None
+        priority = next(iter(self._turns))
+        if len(self._turns) > 1:
+            priority = self._pass(priority)
+        self._passed[priority] = 0
+        turns = self._turns[priority]
+        session = turns.popleft()
+        pending = session.input.popleft()
+        session.input_bytes -= len(pending.bundle)
+        self.input_bytes -= len(pending.bundle)
+        self.waiting -= 1
+        if session.input:
+            turns.append(session)
+        elif not turns:
+            del self._turns[priority], self._passed[priority]
+        return session, pending
+
+    def _begin_turns(self, priority: int) -> deque[Session]:
+        """A priority comes into use: its place is among the others, which are few."""
+        turns: deque[Session] = deque()
+        self._passed[priority] = 0
+        self._turns[priority] = turns
+        self._turns = dict(sorted(self._turns.items(), reverse=True))
+        return turns
+
+    def _pass(self, highest: int) -> int:
+        """The priority whose turn it is where several wait: the highest, unless one has waited too long."""
+        passed = self._passed
+        chosen = next(
+            (priority for priority in self._turns if passed[priority] >= limits.PRIORITY_TURNS), highest
+        )
+        for priority in self._turns:
+            if priority < chosen:
+                passed[priority] += 1
+        return chosen
+
+    def input_room(self, number: int) -> int:
+        """How many bytes there is room for in its queue."""
+        session = self._sessions.get(number)
+        return 0 if session is None else max(0, limits.SESSION_INPUT_MAX_BYTES - session.input_bytes)
 
     def wants_input(self, session: Session) -> bool:
         """Whether its queue has room."""

@@ -7,7 +7,6 @@ grows.
 
 from collections import Counter
 
-from antiphon import limits
 from antiphon.wire.packet import Update
 
 
@@ -46,9 +45,9 @@ class Hold:
     def __bool__(self) -> bool:
         return bool(self._slow or self.mates or self.sources)
 
-    def behind(self, session: int, now_us: int) -> None:
-        """Too much output waits for a session of ours."""
-        self._slow.setdefault(session, now_us + limits.SLOW_RECEIVER_PATIENCE_US)
+    def behind(self, session: int, until_us: int) -> None:
+        """Too much output waits for a session of ours; it is waited for until then at the latest."""
+        self._slow.setdefault(session, until_us)
 
     def caught_up(self, session: int) -> None:
         """It has read enough, or is gone."""

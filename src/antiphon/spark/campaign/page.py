@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from antiphon.plots import charts, elements
+from antiphon.plots.words import count, duration
 from antiphon.simulator.outcome import Summary
 from antiphon.spark.campaign.job import Result, Verdict
-from antiphon.spark.report import elements, plots
-from antiphon.spark.report.words import count, duration
 
 _FAILURES_MAX = 100
 _POINTS_MAX = 400
@@ -83,11 +83,11 @@ def _coverage(result: Result) -> str:
     growth = result.growth
     step = max(1, len(growth) // _POINTS_MAX)
     points = tuple((float(seeds), float(cells)) for seeds, cells in (*growth[::step], growth[-1]))
-    line = plots.Line("cells met", "one", points)
+    line = charts.Line("cells met", "one", points)
 
     def draw(width: int) -> str:
         axes = ("seeds", "cells of state and cause, or state and event")
-        return plots.lines("Growth of coverage", [line], [], axes, (count, count), width)
+        return charts.lines("Growth of coverage", [line], [], axes, (count, count), width)
 
     last = growth[-1][1]
     half = next(seeds for seeds, cells in growth if cells * 2 >= last)
@@ -112,7 +112,7 @@ def _cells(cells: Mapping[tuple[str, str], int], noun: str) -> str:
     values = {(what, state): float(times) for (state, what), times in cells.items()}
 
     def draw(width: int) -> str:
-        return plots.heat(f"{noun} by state", rows, states, values, plots.count_words, width)
+        return charts.heat(f"{noun} by state", rows, states, values, charts.count_words, width)
 
     table = elements.table(
         "In numbers",
@@ -137,6 +137,6 @@ def _rounds(summary: Summary) -> str:
     rows = [(reason, float(times)) for reason, times in rounds.most_common()]
 
     def draw(width: int) -> str:
-        return plots.bars("Rounds by reason", rows, "rounds", count, width)
+        return charts.bars("Rounds by reason", rows, "rounds", count, width)
 
     return elements.figure("Rounds of the membership, by the reason for which they began", draw)

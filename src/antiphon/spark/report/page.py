@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from antiphon.spark.report import elements, plots
+from antiphon.plots import charts, elements
+from antiphon.plots.words import count, duration, share
 from antiphon.spark.report.figures import MARKS, STAGES, Link, Pair, Report, Run, Spread, Story, Talker, Way
 from antiphon.spark.report.views import DOWN
-from antiphon.spark.report.words import count, duration, share
 
 _PLACES_MAX = 30
 """Rows and columns of a map of pairs."""
@@ -108,10 +108,10 @@ def _latency(report: Report) -> str:
 
 
 def _spreads(caption: str, noun: str, rows: Sequence[Spread], counted: str = "deliveries") -> str:
-    drawn = [plots.Range(row.name, row.marks) for row in rows]
+    drawn = [charts.Range(row.name, row.marks) for row in rows]
 
     def draw(width: int) -> str:
-        return plots.ranges(caption, MARKS, drawn, "time, by factors", duration, width)
+        return charts.ranges(caption, MARKS, drawn, "time, by factors", duration, width)
 
     return elements.figure(caption, draw, _MARK_LEGEND) + elements.table(
         f"{caption}, in numbers",
@@ -131,7 +131,7 @@ def _pairs(report: Report) -> str:
 
     def draw(width: int) -> str:
         drawn = {pair: value for pair, value in values.items() if set(pair) <= set(shown)}
-        return plots.heat(f"p50 between {report.pairs_of}", shown, shown, drawn, _short, width, square=True)
+        return charts.heat(f"p50 between {report.pairs_of}", shown, shown, drawn, _short, width, square=True)
 
     slowest = sorted(pairs, key=lambda pair: -pair.p50_us)[:20]
     return elements.figure(text, draw) + elements.table(
@@ -168,10 +168,10 @@ def _cut(rows: Sequence[object], shown: Sequence[object]) -> str:
 def _ways(ways: Sequence[Way]) -> str:
     if not ways:
         return elements.paragraph("These traces do not have the events of daemons that this needs.")
-    rows = [plots.Stack(way.service, tuple(max(0.0, stage.mean_us) for stage in way.stages)) for way in ways]
+    rows = [charts.Stack(way.service, tuple(max(0.0, stage.mean_us) for stage in way.stages)) for way in ways]
 
     def draw(width: int) -> str:
-        return plots.stacks("Parts of the way", _WAY_NAMES, rows, "mean time", duration, width)
+        return charts.stacks("Parts of the way", _WAY_NAMES, rows, "mean time", duration, width)
 
     legend = tuple((f"part{number}", name) for number, name in enumerate(_WAY_NAMES))
     numbers = elements.table(
@@ -217,17 +217,17 @@ def _stories(report: Report) -> str:
 def _story(story: Story, run: Run) -> str:
     per_s = 1e6 / story.step_us
     lines = [
-        plots.Line(
+        charts.Line(
             "delivered", "two", tuple((rate.start_us, rate.delivered * per_s) for rate in story.rates)
         ),
-        plots.Line("sent", "one", tuple((rate.start_us, rate.sent * per_s) for rate in story.rates)),
+        charts.Line("sent", "one", tuple((rate.start_us, rate.sent * per_s) for rate in story.rates)),
     ]
     moments = [(float(moment), f"view at {duration(moment)}") for moment in story.moments_us[:_MOMENTS_MAX]]
 
     def draw(width: int) -> str:
         axes = ("time since the run began", "messages per second")
-        return plots.lines(
-            f"Throughput of {story.run}", lines, moments, axes, (duration, plots.count_words), width
+        return charts.lines(
+            f"Throughput of {story.run}", lines, moments, axes, (duration, charts.count_words), width
         )
 
     legend = (("line-one", "sent"), ("line-two", "delivered"), ("moments", "a daemon view was installed"))
@@ -240,17 +240,17 @@ def _timeline(story: Story, run: Run) -> str:
     if not names:
         return elements.paragraph("There are no events of daemons in this run.", "soft")
     shown = names[:_DAEMONS_MAX]
-    rows: Mapping[str, list[plots.Span]] = {name: [] for name in shown}
+    rows: Mapping[str, list[charts.Span]] = {name: [] for name in shown}
     for span in story.spans:
         if span.daemon in rows:
             kind = "works" if span.is_working else _KINDS.get(span.state, "searches")
             when = f"at {duration(span.start_us)} for {duration(span.end_us - span.start_us)}"
             hint = f"{span.daemon}: {span.state} ({span.reason}) {when}"
-            rows[span.daemon].append(plots.Span(span.start_us, span.end_us, kind, hint))
+            rows[span.daemon].append(charts.Span(span.start_us, span.end_us, kind, hint))
 
     def draw(width: int) -> str:
         axis = "time since the run began"
-        return plots.timeline(
+        return charts.timeline(
             f"Membership in {story.run}", rows, axis, duration, (0.0, float(run.span_us)), width
         )
 
@@ -321,7 +321,9 @@ def _links(report: Report) -> str:
     rows = [(f"{link.origin} → {link.target}", link.resent_share) for link in report.links]
 
     def draw(width: int) -> str:
-        return plots.bars("Packets sent again", rows, "part of the packets that was sent again", share, width)
+        return charts.bars(
+            "Packets sent again", rows, "part of the packets that was sent again", share, width
+        )
 
     if any(part for _, part in rows):
         shown = f"{len(report.links)} of {report.links_count:,} links"
@@ -359,7 +361,7 @@ def _talkers(report: Report) -> str:
 
     def draw(width: int) -> str:
         rows = [(one.name.removeprefix(only), float(one.sent)) for one in report.talkers]
-        return plots.bars("Messages sent", rows, "messages sent", count, width)
+        return charts.bars("Messages sent", rows, "messages sent", count, width)
 
     return (
         elements.figure("Processes that sent most", draw)

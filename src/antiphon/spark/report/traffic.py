@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from antiphon.plots.svg import nice_step
 from antiphon.spark.report.figures import Rate, Run, Talker
 from antiphon.spark.report.latency import public_name
-from antiphon.spark.report.svg import nice_step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

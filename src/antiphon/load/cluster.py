@@ -17,18 +17,21 @@ from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
 
 _START_TIMEOUT_S = 20.0
+_START_EACH_S = 2.0
+"""More for each daemon: they start at the same time, on as many cores as there are."""
 _STOP_TIMEOUT_S = 5.0
 
 
 @contextmanager
-def daemons(sites: int, per_site: int = 1) -> Iterator[list[str]]:
-    """Start so many daemon processes a site and wait until they have found each other; yields the addresses
-    for their clients. All are gone afterwards."""
+def daemons(sites: int, *, per_site: int = 1, rate_bytes_per_s: int = 0) -> Iterator[list[str]]:
+    """Start the daemon processes of so many sites and wait until they have found each other; yields the
+    addresses for their clients. With a rate, the links between sites carry no more. All are gone afterwards.
+    """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
         config = local_config(sites, directory, daemons=per_site)
         file = directory / "cluster.toml"
-        file.write_text(_as_toml(config))
+        file.write_text(_as_toml(config, rate_bytes_per_s))
         started = []
         for _, daemon in config.daemons():
             log = stack.enter_context((directory / f"{daemon.name}.log").open("w+"))
@@ -37,14 +40,15 @@ def daemons(sites: int, per_site: int = 1) -> Iterator[list[str]]:
             process = subprocess.Popen(words, stderr=log, start_new_session=True)
             stack.callback(_stop, process)
             started.append((process, log, daemon.clients[0]))
+        patience_s = _START_TIMEOUT_S + _START_EACH_S * len(started)
         for process, log, address in started:
-            _wait_for(process, log, address)
+            _wait_for(process, log, address, patience_s)
         addresses = [address for _, _, address in started]
-        _wait_formed(addresses, config.daemon_names)
+        _wait_formed(addresses, config.daemon_names, patience_s)
         yield addresses
 
 
-def _as_toml(config: Config) -> str:
+def _as_toml(config: Config, rate_bytes_per_s: int) -> str:
     settings = config.settings
     text = f'[cluster]\nname = "bench"\nmembership = "{settings.membership}"\n'
     for key in settings.__struct_fields__:
@@ -56,12 +60,16 @@ def _as_toml(config: Config) -> str:
         for daemon in site.daemon:
             text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
             text += f'clients = ["{daemon.clients[0]}"]\n'
+    for link in config.links:
+        one, other = link.sites
+        text += f'\n[[link]]\nsites = ["{one}", "{other}"]\ncost = {link.cost}\n'
+        text += f"rate_bytes_per_s = {rate_bytes_per_s}\n"
     return text
 
 
-def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str) -> None:
+def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str, patience_s: float) -> None:
     """Return when the daemon answers; its own last words if it ends instead."""
-    deadline = time.monotonic() + _START_TIMEOUT_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             antiphon.blocking.connect(address).close()
@@ -72,16 +80,16 @@ def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str) -> No
                 words = log.read().splitlines()
                 raise AntiphonError(f"a daemon ended early: {words[-1] if words else 'silently'}") from None
             if time.monotonic() > deadline:
-                raise AntiphonError(f"a daemon did not start within {_START_TIMEOUT_S:.0f} s") from None
+                raise AntiphonError(f"a daemon did not start within {patience_s:.0f} s") from None
             time.sleep(0.02)
 
 
-def _wait_formed(addresses: list[str], names: tuple[str, ...]) -> None:
+def _wait_formed(addresses: list[str], names: tuple[str, ...], patience_s: float) -> None:
     """Return when all daemons are in one view."""
-    deadline = time.monotonic() + _START_TIMEOUT_S
+    deadline = time.monotonic() + patience_s
     while not has_formed([ask_status(address) for address in addresses], names):
         if time.monotonic() > deadline:
-            raise AntiphonError(f"the daemons did not meet within {_START_TIMEOUT_S:.0f} s")
+            raise AntiphonError(f"the daemons did not meet within {patience_s:.0f} s")
         time.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""One process of a run of load: `python -m antiphon.cli._load.worker send|receive PLAN ADDRESS`.
+"""One process of a run of load: `python -m antiphon.load.worker send|receive PLAN ADDRESS`.
 
 Latency is taken from the time that the sending library writes into each bundle to the time at which the
 member gets it decoded. Every message of a bundle counts from the bundle's beginning, so the figures err on
@@ -13,8 +13,8 @@ from itertools import groupby
 import msgspec
 
 import antiphon
-from antiphon.cli._load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
 from antiphon.errors import AntiphonError, UsageError
+from antiphon.load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
 from antiphon.service import Service
 from antiphon.types import Envelope, Message
 
@@ -28,7 +28,10 @@ _HINT = "is the cluster whole? `antiphon status` tells"
 
 async def send(plan: Plan) -> Sent:
     """Send what the plan says, and the end mark."""
-    async with antiphon.connect(plan.address, views=False, bundle=plan.bundle, trace=plan.trace) as session:
+    async with antiphon.connect(
+        plan.address, priority=plan.priority, views=False, bundle=plan.bundle, trace=plan.trace
+    ) as session:
+        await asyncio.sleep(plan.after_s)
         begin = time.monotonic()
         messages = await (_send_paced if plan.rate_per_s else _send_flat_out)(session, plan)
         seconds = time.monotonic() - begin
@@ -77,13 +80,13 @@ async def _sleep_until(moment_s: float) -> None:
 
 async def receive(plan: Plan, address: str | None) -> Received:
     """Join, say that it is ready, and count until the end mark."""
-    async with antiphon.connect(address, trace=plan.trace) as session:
+    async with antiphon.connect(address, priority=plan.priority, trace=plan.trace) as session:
         try:
             async with asyncio.timeout(_JOIN_TIMEOUT_S):
                 await session.join(plan.group)
         except TimeoutError:
             raise AntiphonError(f"no join within {_JOIN_TIMEOUT_S:.0f} s; {_HINT}") from None
-        _print(Ready())
+        _say(Ready())
         return await _count(session)
 
 
@@ -135,8 +138,9 @@ def _envelope(event: "antiphon.Event") -> Envelope | None:
     return event.envelope if type(event) is Message else None
 
 
-def _print(value: Ready | Sent | Received | Failed) -> None:
-    print(msgspec.json.encode(value).decode(), flush=True)
+def _say(value: Ready | Sent | Received | Failed) -> None:
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -145,15 +149,15 @@ def main() -> None:
     plan = msgspec.json.decode(plan_text, type=Plan)
     try:
         if role == "send":
-            _print(asyncio.run(send(plan)))
+            _say(asyncio.run(send(plan)))
         else:
-            _print(asyncio.run(receive(plan, addresses[0] if addresses else None)))
+            _say(asyncio.run(receive(plan, addresses[0] if addresses else None)))
     except TimeoutError:
-        _print(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s; {_HINT}"))
+        _say(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s; {_HINT}"))
     except UsageError as error:
-        _print(Failed(str(error), is_wrong_use=True))
+        _say(Failed(str(error), is_wrong_use=True))
     except AntiphonError as error:
-        _print(Failed(str(error)))
+        _say(Failed(str(error)))
 
 
 if __name__ == "__main__":

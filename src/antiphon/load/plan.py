@@ -19,9 +19,13 @@ class Plan(Struct, frozen=True):
     """Each receiving member's daemon."""
     group: str = "flood"
     service: Service = Service.AGREED
+    priority: int = 0
+    """Of the sender and the members."""
     size_bytes: int = 100
     rate_per_s: float = 0.0
     """Messages a second; 0 is as fast as the system takes them."""
+    after_s: float = 0.0
+    """How long the sender waits before it begins."""
     seconds: float = 5.0
     count: int = 0
     """At most this many messages; 0 leaves it to the time."""

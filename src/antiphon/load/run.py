@@ -3,30 +3,43 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from selectors import EVENT_READ, DefaultSelector
 
 import msgspec
 
-from antiphon.cli._load.plan import Failed, Outcome, Plan, Ready, Received, Sent
 from antiphon.errors import AntiphonError, UsageError
+from antiphon.load.plan import Failed, Outcome, Plan, Ready, Received, Sent
 
 Worker = subprocess.Popen[str]
 
 
 def run(plan: Plan) -> Outcome:
     """Run the plan in processes of its own and return what they measured."""
+    return run_together([plan])[0]
+
+
+def run_together(plans: Sequence[Plan]) -> list[Outcome]:
+    """Run several plans at the same time; all members have joined before anybody sends."""
     with ExitStack() as stack:
-        members = [_start(stack, "receive", plan, address) for address in plan.members]
-        _reports(members)
-        sender = _start(stack, "send", plan, None)
-        sent, *received = _reports([sender, *members])
+        members = [[_start(stack, "receive", plan, address) for address in plan.members] for plan in plans]
+        _reports([member for crew in members for member in crew])
+        crews = [
+            [_start(stack, "send", plan, None), *crew] for plan, crew in zip(plans, members, strict=True)
+        ]
+        reports = iter(_reports([worker for crew in crews for worker in crew]))
+        return [_outcome([next(reports) for _ in crew]) for crew in crews]
+
+
+def _outcome(reports: "list[Ready | Sent | Received]") -> Outcome:
+    sent, *received = reports
     assert isinstance(sent, Sent)
     return Outcome(sent, tuple(report for report in received if isinstance(report, Received)))
 
 
 def _start(stack: ExitStack, role: str, plan: Plan, address: str | None) -> Worker:
-    words = [sys.executable, "-m", "antiphon.cli._load.worker", role, msgspec.json.encode(plan).decode()]
+    words = [sys.executable, "-m", "antiphon.load.worker", role, msgspec.json.encode(plan).decode()]
     if address is not None:
         words.append(address)
     # Ctrl-C reaches the whole process group. Workers are born deaf to it: this process ends them.

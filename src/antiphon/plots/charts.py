@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from antiphon.spark.report.svg import Drawing, Linear, Logarithmic, Scale, shortened, text_width
-from antiphon.spark.report.words import Format, count
+from antiphon.plots.svg import Drawing, Linear, Logarithmic, Scale, shortened, text_width
+from antiphon.plots.words import Format, count
 
 _ROW_PX = 24
 _AXIS_PX = 40
@@ -101,13 +101,15 @@ def lines(
     axes: tuple[str, str],
     words: tuple[Format, Format],
     width: int,
+    by_factors: bool = False,
 ) -> str:
-    """Values over time; `marks` are moments that matter, each a thin upright line."""
+    """Values over time, or over counts `by_factors`; `marks` are moments that matter, each a thin upright
+    line."""
     height, left, top = 240, 64, 22
     low = min((x for row in rows for x, _ in row.points), default=0)
     high = max((x for row in rows for x, _ in row.points), default=1)
     most = max((y for row in rows for _, y in row.points), default=1)
-    across = Linear(low, high, left, width - 14)
+    across: Scale = (Logarithmic if by_factors else Linear)(low, high, left, width - 14)
     up = Linear(0, most or 1, height - _AXIS_PX, top)
     names = ", ".join(row.name for row in rows)
     drawing = Drawing(width, height, title, f"{names}: {axes[1]} over {axes[0]}, at most {words[1](most)}.")

@@ -5,7 +5,7 @@ from html import escape
 
 from msgspec import Struct
 
-from antiphon.spark.report.style import CSS
+from antiphon.plots.style import CSS
 
 WIDE_PX = 776
 NARROW_PX = 328
