@@ -48,6 +48,7 @@ from antiphon.config.values import (
     Emulation,
     File,
     LinkConfig,
+    Protocol,
     Settings,
     SiteConfig,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "DaemonConfig",
     "Emulation",
     "LinkConfig",
+    "Protocol",
     "Settings",
     "SiteConfig",
     "Timing",

@@ -3,7 +3,8 @@
 The driver (the real daemon in `runtime/`, or the simulator) calls the methods under "events" with the time,
 one or many, then `settle`, and afterwards takes what the node left behind:
 
-- `datagrams`: packets to send to other daemons, in order; the driver sends and clears them
+- `datagrams`: packets to send to other daemons, in order; the driver sends and clears them. Those for daemons
+  that are reached over TCP go through `core.streams`, one packet each
 - `frames`: (session numbers, frame) pairs to write to clients, in order; the driver writes and clears them
 - `endings`: (session number, Goodbye) pairs: sessions that the node has ended; the driver writes the
   Goodbye, closes the connection and clears them; no further event may name these sessions
@@ -29,7 +30,7 @@ from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.intake import Intake
-from antiphon.core.links.hop import HopLink
+from antiphon.core.links.link import Link
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
@@ -42,13 +43,14 @@ from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.status import describe
+from antiphon.core.streams.streams import Streams
 from antiphon.core.term import Term
 from antiphon.core.watch import Watch
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
 from antiphon.wire import frames, membership, packet
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import Loose, PacketKind, Update
+from antiphon.wire.packet import Loose, Packet, PacketKind, Update
 
 __all__ = ["Datagram", "Node"]
 
@@ -87,16 +89,24 @@ class Node:
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[int, Header, GroupEvent]] = []  # seen before groups can count them
         alone = DaemonView(stamp_after(wall_us << 10, self.me), (self.me,), (incarnation,), ())
-        self.term = Term(config, alone, me=self.me, clock=alone.id, datagrams=self.datagrams, now_us=now_us)
+        self.streams = Streams(config.stream_peers_of(self.me), self._working, self._receive, self.counters)
+        self.term = self._term_of(alone, alone.id, now_us)
         self._origin = self._origin_in(self.term)
         if observer is not None:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._watch = Watch(self.membership, config.daemon_names, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
+        self.streams.watch = self._watch
         self.membership.start(now_us)
         self.is_settled = False
         """Whether `settle` was called after the last event."""
+
+    def _term_of(self, view: DaemonView, clock: int, now_us: int) -> Term:
+        return Term(
+            self.config, view, me=self.me, clock=clock,
+            streams=self.streams.states, datagrams=self.datagrams, now_us=now_us,
+        )  # fmt: skip
 
     def _origin_in(self, term: Term) -> Origin:
         if self._observer is not None:
@@ -144,7 +154,7 @@ class Node:
         return self.term.hold
 
     @property
-    def links(self) -> dict[int, HopLink]:
+    def links(self) -> dict[int, Link]:
         """Of the view that is being formed, or of the installed one; none while there is no view."""
         term = self._working()
         return {} if term is None else term.links
@@ -171,28 +181,33 @@ class Node:
         for incoming in packet.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
-                continue
-            head = incoming.head
-            if head.digest != self.config.digest:
-                self.counters["packet: other configuration"] += 1
-            elif head.receiver != self.me or head.sender not in self.membership.peers:
-                self.counters["packet: not from a neighbour"] += 1
-            elif isinstance(incoming, Loose):
-                self._receive_loose(incoming, now_us)
+            elif incoming.head.sender in self.streams.states:
+                self.counters["packet: not over its connection"] += 1
             else:
-                term = self._working()
-                if term is None or term.view.id != head.view:
-                    self.counters["packet: of another view"] += 1
-                    continue
-                link = term.links.get(head.sender)
-                if link is None:
-                    self.counters["packet: not from a neighbour"] += 1
-                    continue
-                for news in link.receive(incoming, now_us):
-                    self._intake.take(term, news, now_us)
-                    if self._changeover is not None:
-                        self.membership.progress(now_us)
+                self._receive(incoming, now_us)
+
+    def _receive(self, incoming: Packet, now_us: int) -> None:
         self.is_settled = False
+        head = incoming.head
+        if head.digest != self.config.digest:
+            self.counters["packet: other configuration"] += 1
+        elif head.receiver != self.me or head.sender not in self.membership.peers:
+            self.counters["packet: not from a neighbour"] += 1
+        elif isinstance(incoming, Loose):
+            self._receive_loose(incoming, now_us)
+        else:
+            term = self._working()
+            if term is None or term.view.id != head.view:
+                self.counters["packet: of another view"] += 1
+                return
+            link = term.links.get(head.sender)
+            if link is None:
+                self.counters["packet: not from a neighbour"] += 1
+                return
+            for news in link.receive(incoming, now_us):
+                self._intake.take(term, news, now_us)
+                if self._changeover is not None:
+                    self.membership.progress(now_us)
 
     def _receive_loose(self, incoming: Loose, now_us: int) -> None:
         head = incoming.head
@@ -339,9 +354,7 @@ class Node:
         """Build the links of `view` and begin to exchange state over them."""
         old = self.term.order
         self._early_joins.clear()  # those of the view that ends take effect with it
-        new = Term(
-            self.config, view, me=self.me, clock=old.lines.clock, datagrams=self.datagrams, now_us=now_us
-        )
+        new = self._term_of(view, old.lines.clock, now_us)
         new.hold.take_over(self.term.hold)
         self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import limits
 from antiphon.core.groups.sessions import Session
-from antiphon.core.links.hop import HopLink
+from antiphon.core.links.link import Link
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Round
 
@@ -122,11 +122,11 @@ def _round(node: "Node", record: Round, now_us: int) -> dict[str, object]:
     }
 
 
-def _link(node: "Node", number: int, link: HopLink, now_us: int) -> dict[str, object]:
+def _link(node: "Node", number: int, link: Link, now_us: int) -> dict[str, object]:
     regulator = link.regulator
     return {
         "to": node.config.daemon_names[number],
-        "protocol": "hop",
+        "protocol": link.protocol,
         "state": link.state.value,
         "reason": link.reason,
         "silent_us": max(0, now_us - link.heard_us),

@@ -4,10 +4,14 @@ Nothing of it outlives the view. In particular no credit, window or wish to hold
 be lost on the way.
 """
 
+from collections.abc import Mapping
+
 from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.core.links.hop import HopLink
+from antiphon.core.links.building import build
+from antiphon.core.links.link import Link
+from antiphon.core.links.tcp import Stream
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
@@ -27,6 +31,7 @@ class Term:
         *,
         me: int,
         clock: int,
+        streams: Mapping[int, Stream],
         datagrams: list[Datagram],
         now_us: int,
     ) -> None:
@@ -37,25 +42,10 @@ class Term:
         """Mask of the sites that have members."""
         for member in view.members:
             self.everywhere |= 1 << config.site_of(member)
-        incarnation = view.incarnation(me)
-        assert incarnation is not None
-        self.links: dict[int, HopLink] = {}
-        for neighbour in view.neighbours(me):
-            link = config.link_between(me, neighbour)
-            self.links[neighbour] = HopLink(
-                me=me,
-                peer=neighbour,
-                digest=config.digest,
-                view=view.id,
-                incarnation=incarnation,
-                peer_incarnation=view.incarnation(neighbour) or 0,
-                hello_us=settings.timing().hello_us,
-                packet_bytes=link.packet_bytes,
-                window_bytes=link.window_bytes,
-                rate_bytes_per_s=link.rate_bytes_per_s,
-                datagrams=datagrams,
-                now_us=now_us,
-            )
+        self.links: dict[int, Link] = {
+            peer: build(config, view, me=me, peer=peer, streams=streams, datagrams=datagrams, now_us=now_us)
+            for peer in view.neighbours(me)
+        }
         branches = routing.branches(config, view.members, view.links, me)
         self.forwarder = Forwarder(branches, self.links, delta_us)
         self.order = SymmetricOrder(config.daemon_count, me, view.members, view.id, clock)

@@ -6,7 +6,7 @@ floor; a link that grows silent is asked more often, so that a few lost packets 
 a daemon that was itself stopped (its deadlines passed unserved) excuses its peers for that time first.
 """
 
-from antiphon.core.links.hop import HopLink, LinkState
+from antiphon.core.links.link import Link, LinkState
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.term import Term
@@ -64,7 +64,7 @@ class Watch:
                 if link.state is LinkState.CLOSED:
                     self._membership.pass_on(number)
 
-    def patience_us(self, link: HopLink) -> int:
+    def patience_us(self, link: Link) -> int:
         """How long a neighbour may be silent: the configured floor, or two signs of life and three times the
         longest prompt answer."""
         timing = self._timing

@@ -6,7 +6,7 @@ delta, rather than in one meta-packet per message. The rule stays that whatever 
 source is preceded by what it skipped.
 """
 
-from antiphon.core.links.hop import HopLink
+from antiphon.core.links.link import Link
 from antiphon.core.overlay.routing import Branch
 from antiphon.wire.packet import Fragment, Skip, Update
 
@@ -26,14 +26,14 @@ class Forwarder:
     """Sends what starts at this site, and passes on what comes through."""
 
     def __init__(
-        self, branches: dict[int, tuple[Branch, ...]], links: dict[int, HopLink], delta_us: int
+        self, branches: dict[int, tuple[Branch, ...]], links: dict[int, Link], delta_us: int
     ) -> None:
         self._branches = branches
         self._links = links
         self._delta_us = delta_us
         self._skipped: dict[tuple[int, int], _Skipped] = {}
         self._due_us: int | None = None
-        self.touched: dict[int, HopLink] = {}
+        self.touched: dict[int, Link] = {}
         """Links that were given something to send since the owner last pumped them."""
 
     def bundle(self, fragment: Fragment, *, lts: int, aru: int, now_us: int) -> None:
