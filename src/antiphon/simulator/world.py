@@ -12,6 +12,7 @@ from random import Random
 from antiphon.config import Config
 from antiphon.core.node import Node
 from antiphon.simulator.client import Client
+from antiphon.simulator.connections import Connections
 from antiphon.simulator.host import Host
 from antiphon.simulator.network import Network, Pair, Path
 from antiphon.simulator.plan import Daemon
@@ -38,6 +39,7 @@ class World:
         self.config = config
         self.records: list[Record] = []
         self.network = Network(paths)
+        self.connections = Connections(self, chance("connections"))
         self.bearers = Bearers()
         self.cells: Counter[tuple[str, str]] = Counter()
         """How often a daemon in a state of the membership met an event."""

@@ -5,7 +5,7 @@ from random import Random
 
 from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
-from antiphon.simulator.scenarios import focused, inflight, merge, promises, steady, swarm
+from antiphon.simulator.scenarios import focused, inflight, merge, promises, steady, streams, swarm
 
 SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "mixed": steady.mixed,
@@ -24,6 +24,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "promises": promises.promises,
     "hundred": focused.hundred,
     "inflight": inflight.inflight,
+    "streams": streams.streams,
 }
 
 

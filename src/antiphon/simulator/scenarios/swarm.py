@@ -244,10 +244,10 @@ class Draw:
         return self._random.sample(self._pairs, self._random.randint(1, few))
 
 
-def swarm(random: Random, seed: int) -> Plan:
+def swarm(random: Random, seed: int, scenario: str = "swarm", sites_min: int = 1) -> Plan:
     """Anything may happen to a cluster of any kind, but not everything in one run."""
     daemons = random.randint(10, 20) if random.random() < 0.08 else random.randint(2, 9)
-    site_count = random.randint(1, min(6, daemons))
+    site_count = random.randint(sites_min, min(6, daemons))
     is_near = random.random() < 0.6
     settings = _settings(random, is_near)
     suspect_us = settings.timing().suspect_us
@@ -269,13 +269,13 @@ def swarm(random: Random, seed: int) -> Plan:
         random, cluster.names, groups, random.randint(daemons, 2 * daemons), working_us,
         bundles=random.randint(40, 120),
     )  # fmt: skip
-    hard = Random(f"hardships of swarm {seed}")
+    hard = Random(f"hardships of {scenario} {seed}")
     if hard.random() < 0.15:
         clients, settings = hardships.slow_readers(hard, clients, settings)
     if hard.random() < 0.3:
         incidents = hardships.rebooted(hard, incidents)
     return Plan(
-        "swarm",
+        scenario,
         seed,
         cluster.sites,
         cluster.routes,
