@@ -12,12 +12,18 @@ from antiphon.cli._load.plan import Plan, Received
 from antiphon.cli._load.run import run
 from antiphon.cli.options import Json
 from antiphon.cli.screen import console, progress
+from antiphon.config import Protocol
 from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
 from antiphon.service import Service
 
-CASES = {"local": (1, True), "hop": (2, True), "hop-unbundled": (2, False)}
-"""Name of a case: how many daemons stand between the clients, and whether the sender's library bundles."""
+CASES: dict[str, tuple[int, Protocol, bool]] = {
+    "local": (1, "hop", True),
+    "hop": (2, "hop", True),
+    "tcp": (2, "tcp", True),
+    "hop-unbundled": (2, "hop", False),
+}
+"""Name of a case: how many daemons stand between the clients, what joins them, whether the sender bundles."""
 SIZES_BYTES = (100, 1_024, 10_240)
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 LIGHT_RATE_PER_S = 1_000.0
@@ -30,7 +36,7 @@ def throughput(
     seconds: Seconds = 3.0,
     case: Annotated[
         list[str] | None,
-        typer.Option("--case", help="Only this case: local, hop or hop-unbundled; may repeat."),
+        typer.Option("--case", help="Only this case: local, hop, tcp or hop-unbundled; may repeat."),
     ] = None,
     size: Annotated[
         list[int] | None,
@@ -44,7 +50,10 @@ def throughput(
     \b
     local           both clients at one daemon
     hop             each at its own daemon, the two joined by a Hop link
-    hop-unbundled   the same, every message a bundle of its own
+    tcp             the same, joined by a TCP link
+    hop-unbundled   the two joined by a Hop link, every message a bundle of its own
+
+    "of hop" is the rate as a part of what a Hop link has reached in the same run.
 
     \b
     Example:
@@ -56,10 +65,13 @@ def throughput(
         raise UsageError(f"unknown case {unknown[0]!r}; known: {', '.join(CASES)}")
     sizes = size or list(SIZES_BYTES)
     rows: list[dict[str, Any]] = []
+    hop_per_s: dict[int, float] = {}
     with progress("measuring", len(cases) * len(sizes)) as advance:
         for name in cases:
             for size_bytes in sizes:
                 received = _flat_out(name, size_bytes, seconds)
+                if name == "hop":
+                    hop_per_s[size_bytes] = received.messages_per_s
                 row = {
                     "case": name,
                     "size_bytes": size_bytes,
@@ -67,6 +79,7 @@ def throughput(
                     "megabytes_per_s": round(received.megabytes_per_s, 3),
                     "messages": received.messages,
                     "seconds": round(received.seconds, 3),
+                    "of_hop": _ratio(received.messages_per_s, hop_per_s.get(size_bytes, 0.0)),
                 }
                 _tell(row, rows, json)
                 advance(1)
@@ -121,10 +134,14 @@ def latency(
 
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
     """What the receiver of one case measured, with fresh daemons."""
-    sites, bundle = CASES[case]
-    with daemons(sites) as addresses:
+    sites, protocol, bundle = CASES[case]
+    with daemons(sites, protocol) as addresses:
         plan = Plan(addresses[0], (addresses[-1],), size_bytes=size_bytes, seconds=seconds, bundle=bundle)
         return run(plan).received[0]
+
+
+def _ratio(rate: float, other: float) -> float | None:
+    return round(rate / other, 2) if other else None
 
 
 def _tell(row: dict[str, Any], rows: list[dict[str, Any]], json: bool) -> None:
@@ -134,6 +151,10 @@ def _tell(row: dict[str, Any], rows: list[dict[str, Any]], json: bool) -> None:
         print(msgspec.json.encode(row).decode(), flush=True)
 
 
+def _cell(value: str | int | float) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
+
+
 def _table(title: str, rows: list[dict[str, Any]], json: bool) -> None:
     if json:
         return
@@ -141,5 +162,5 @@ def _table(title: str, rows: list[dict[str, Any]], json: bool) -> None:
     for key in rows[0]:
         table.add_column(key.replace("_", " "), justify="left" if isinstance(rows[0][key], str) else "right")
     for row in rows:
-        table.add_row(*(value if isinstance(value, str) else f"{value:,}" for value in row.values()))
+        table.add_row(*("" if value is None else _cell(value) for value in row.values()))
     console().print(table)

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import antiphon.blocking
 from antiphon.client import ask_status
-from antiphon.config import Config
+from antiphon.config import Config, Protocol
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
@@ -21,12 +21,12 @@ _STOP_TIMEOUT_S = 5.0
 
 
 @contextmanager
-def daemons(sites: int) -> Iterator[list[str]]:
-    """Start one daemon process a site and wait until they have found each other; yields the addresses for
-    their clients. All are gone afterwards."""
+def daemons(sites: int, protocol: Protocol = "hop") -> Iterator[list[str]]:
+    """Start one daemon process a site, joined by links of this protocol, and wait until they have found each
+    other; yields the addresses for their clients. All are gone afterwards."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
-        config = local_config(sites, directory)
+        config = local_config(sites, directory, protocol=protocol)
         file = directory / "cluster.toml"
         file.write_text(_as_toml(config))
         started = []
@@ -56,6 +56,10 @@ def _as_toml(config: Config) -> str:
         for daemon in site.daemon:
             text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
             text += f'clients = ["{daemon.clients[0]}"]\n'
+            if daemon.tcp_address is not None:
+                text += f'tcp_address = "{daemon.tcp_address}"\n'
+    for link in config.links:
+        text += f'\n[[link]]\nsites = ["{link.sites[0]}", "{link.sites[1]}"]\nprotocol = "{link.protocol}"\n'
     return text
 
 

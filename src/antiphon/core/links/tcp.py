@@ -74,7 +74,8 @@ class TcpLink:
         }
         packet_bytes = limits.STREAM_PACKET_BYTES
         window_packets = max(1, self._handed_max_bytes // packet_bytes)
-        self.regulator = Regulator(window_packets, rate_bytes_per_s, packet_bytes, now_us)
+        # A configured rate allows the same bursts as on a Hop link.
+        self.regulator = Regulator(window_packets, rate_bytes_per_s, limits.PACKET_DEFAULT_BYTES, now_us)
         self._queue = Packer(packet_bytes, self._prefixes[PacketKind.DATA])
         self._unreliable = Packer(packet_bytes, self._prefixes[PacketKind.UNRELIABLE])
         self._is_bound = False
