@@ -166,7 +166,8 @@ class End:
             self._next += 1
         if self._is_full and self._unsent_bytes <= SEND_BUFFER_BYTES // 2:
             self._is_full = False
-            self._connections.tell(self, "writable")
+            # As an event of its own: the process may be about to write.
+            self._connections.after(0, self._connections.tell, self, "writable")
 
     def _transmit(self, number: int) -> None:
         segment = self._flying[number]
