@@ -231,6 +231,14 @@ class End:
         if not self._is_dead:
             self._break(reason)
 
+    def cut_off(self, is_told: bool) -> None:
+        """Something on the way has had enough of this connection."""
+        remote = self.remote
+        if self.is_established and remote is not None:
+            self._reset()
+            if is_told:
+                remote._reset()
+
     def _break(self, reason: str) -> None:
         self._die()
         if not self._is_closed:
@@ -263,6 +271,12 @@ class Connections:
         """The process of a machine is gone."""
         for end in list(self.ends[place]):
             end.close()
+
+    def hang_up(self, one: int, other: int, is_told: bool) -> None:
+        """The connections between two machines break; the second is told at once, or when it speaks."""
+        for end in list(self.ends[one]):
+            if end._far == other:
+                end.cut_off(is_told)
 
     # What ends need ---------------------------------------------------------------------------------------
 

@@ -84,6 +84,11 @@ class World:
             path = self.network.paths[pair]
             self.schedule(time_us, self.hosts[receiver].arrive, path, packets, size)
 
+    def hang_up(self, one: int, other: int, is_told: bool) -> None:
+        """The connection between two daemons breaks; the second one learns of it at once, or when it says
+        something."""
+        self.connections.hang_up(one, other, is_told)
+
     def entered(self, number: int, state: str) -> None:
         """A daemon's membership is in a new state."""
         if self.when_entered is not None:
