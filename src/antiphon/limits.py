@@ -71,7 +71,7 @@ STREAM_PACKET_BYTES = 32 * 1024
 """Packets on a TCP link: few for much data, and still signs of life several times a second on a slow path."""
 STREAM_HANDED_BYTES = 256 * 1024
 """What a TCP link hands over at a time; the rest waits in the link, where its limits are."""
-STREAM_OUTPUT_MAX_BYTES = 1024 * 1024
+STREAM_OUTPUT_MAX_BYTES = 512 * 1024
 """What waits for one connection; beyond it packets that belong to no link are dropped and counted."""
 STREAM_STRANGERS_MAX = 64
 """Connections whose other side has not said yet who it is; beyond it the oldest is closed."""

@@ -203,6 +203,8 @@ class Cluster:
         """(sender, receiver) pairs between which nothing arrives, not even what is on its way."""
         self.crossed: list[tuple[int, int, bytes]] = []
         """(sender, receiver, packet) of everything that was sent."""
+        self.drains = True
+        """Whether what nodes leave behind is carried out."""
         self.events: dict[str, list[Event]] = {}
         self.times: dict[str, list[int]] = {}
         self._clients: dict[str, tuple[int, int]] = {}
@@ -388,6 +390,8 @@ class Cluster:
     def _drain(self, daemon: int) -> None:
         node = self.nodes[daemon]
         node.settle(self.now_us)
+        if not self.drains:
+            return
         peers = self.config.stream_peers_of(daemon)
         for datagram in node.datagrams:  # it may grow: a connection that takes all has room for more
             if datagram.receiver in peers:

@@ -295,3 +295,22 @@ def test_packets_over_udp_count_for_nothing_between_such_daemons() -> None:
     )
     cluster.nodes[0].receive(memoryview(packet.hello(prefix, 1, 0)), 1_400, cluster.now_us)
     assert cluster.nodes[0].counters["packet: not over its connection"] == 1
+
+
+def test_what_the_driver_has_not_taken_over_yet_counts_as_waiting() -> None:
+    """Otherwise one that writes twice before it looks again would be handed far too much. (ours)"""
+    cluster = Cluster(2, protocol="tcp")
+    alice, _ = cluster.members()
+    cluster.settle()
+    node = cluster.nodes[0]
+    cluster.drains = False
+    for _ in range(60):
+        cluster.send(alice, "g", bytes(50_000))
+    for _ in range(20):  # a socket that takes all it has been given, again and again
+        node.streams.stream_moved(1, 0, cluster.now_us)
+        handed_bytes = sum(datagram.size_bytes for datagram in node.datagrams)
+        assert ROOM <= handed_bytes < ROOM + 2 * limits.STREAM_PACKET_BYTES
+    cluster.drains = True
+    cluster.run(1_000)
+    cluster.settle()
+    assert len(cluster.payloads("#c1#d1")) == 60

@@ -89,7 +89,7 @@ class Node:
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[int, Header, GroupEvent]] = []  # seen before groups can count them
         alone = DaemonView(stamp_after(wall_us << 10, self.me), (self.me,), (incarnation,), ())
-        self.streams = Streams(config.stream_peers_of(self.me), self._working, self._receive, self.counters)
+        self.streams = Streams(config, self.me, self._working, self._receive, self.counters, self.datagrams)
         self.term = self._term_of(alone, alone.id, now_us)
         self._origin = self._origin_in(self.term)
         if observer is not None:

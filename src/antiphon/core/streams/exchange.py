@@ -23,6 +23,7 @@ from antiphon.core.effects import Datagram
 from antiphon.core.streams.channel import Channel, Phase
 from antiphon.errors import BadPacket
 from antiphon.wire import streams
+from antiphon.wire.packet import is_data
 from antiphon.wire.streams import Answer, Greeting
 
 DIAL_TIMEOUT_US = 3_000_000
@@ -121,8 +122,9 @@ class Exchange:
             self.facts["dropped unconnected"] += 1
             if line.dialling is None and now_us >= line.redial_us:
                 self._dial(datagram.receiver, line, now_us)
-        elif channel.waiting_bytes + datagram.size_bytes > limits.STREAM_OUTPUT_MAX_BYTES:
-            # Never a link's data, of which much less is handed over at a time.
+        elif channel.waiting_bytes + datagram.size_bytes > limits.STREAM_OUTPUT_MAX_BYTES and not is_data(
+            datagram.buffers[0]
+        ):  # data is bounded by the link, and must not be lost
             self.facts["dropped full"] += 1
         else:
             assert datagram.size_bytes <= datagram.segment_bytes, "a train on a connection"

@@ -1,8 +1,10 @@
 """A node's side of its connections: what comes over them goes to the node, their fate to its links."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
+from antiphon.config import Config
+from antiphon.core.effects import Datagram
 from antiphon.core.links.tcp import Stream, TcpLink
 from antiphon.core.term import Term
 from antiphon.core.watch import Watch
@@ -18,17 +20,20 @@ class Streams:
 
     def __init__(
         self,
-        peers: Iterable[int],
+        config: Config,
+        me: int,
         working: Callable[[], Term | None],
         receive: Callable[[Packet, int], None],
         counters: Counter[str],
+        datagrams: list[Datagram],
     ) -> None:
         """`working` has the links that are in use, `receive` takes packets; `watch` is still to be set."""
-        self.states = {peer: Stream() for peer in peers}
+        self.states = {peer: Stream() for peer in config.stream_peers_of(me)}
         self.watch: Watch
         self._working = working
         self._receive = receive
         self._counters = counters
+        self._datagrams = datagrams
 
     def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
         """A packet came over the connection to this daemon; why the connection must end, or nothing.
@@ -65,7 +70,10 @@ class Streams:
             self.watch.due_us = now_us
 
     def stream_moved(self, peer: int, waiting_bytes: int, now_us: int) -> None:
-        """Of what was handed over for this daemon, so much still waits to be written."""
+        """Of what the driver has taken over for this daemon, so much still waits to be written."""
+        for datagram in self._datagrams:  # what it has not taken over yet waits, too
+            if datagram.receiver == peer:
+                waiting_bytes += datagram.size_bytes
         self.states[peer].waiting_bytes = waiting_bytes
         link = self._link(peer)
         if link is not None:
