@@ -77,6 +77,16 @@ RING_OPEN_PACKETS = 4_096
 RING_REQUESTS_MAX = 64
 """Ranges of missing packets on one token; more are asked for when it comes again."""
 
+# Connections between daemons --------------------------------------------------------------------------------
+STREAM_PACKET_BYTES = 32 * 1024
+"""Packets on a TCP link: few for much data, and still signs of life several times a second on a slow path."""
+STREAM_HANDED_BYTES = 256 * 1024
+"""What a TCP link hands over at a time; the rest waits in the link, where its limits are."""
+STREAM_OUTPUT_MAX_BYTES = 512 * 1024
+"""What waits for one connection; beyond it packets that belong to no link are dropped and counted."""
+STREAM_STRANGERS_MAX = 64
+"""Connections whose other side has not said yet who it is; beyond it the oldest is closed."""
+
 # Ordering -------------------------------------------------------------------------------------------------
 UNSTABLE_MAX_BYTES = 16 * 1024 * 1024
 """Own bundles not yet known to be everywhere; beyond it a daemon stops reading its clients."""

@@ -3,10 +3,10 @@
 import heapq
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from antiphon import config
-from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
+from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
 from antiphon.core.membership.rounds import Reason
@@ -112,9 +112,12 @@ class LinkPair:
         return [incoming for end, incoming in self.seen if end == receiver and isinstance(incoming, kind)]
 
 
-def world_config(sites: int, *, daemons: int = 1, mesh: bool = False, **settings: float | str) -> Config:
+def world_config(
+    sites: int, *, daemons: int = 1, mesh: bool = False, protocol: Protocol = "hop", **settings: float | str
+) -> Config:
     """Sites s0, s1, ... in a chain, or every two of them joined; daemons d0, d1, ... count through them."""
     names = [f"s{site}" for site in range(sites)]
+    pairs = combinations(names, 2) if mesh else pairwise(names)
     numbers = iter(range(sites * daemons))
     return config.build(
         tuple(
@@ -127,7 +130,7 @@ def world_config(sites: int, *, daemons: int = 1, mesh: bool = False, **settings
             )
             for name in names
         ),
-        () if mesh else tuple(LinkConfig(pair) for pair in pairwise(names)),
+        tuple(LinkConfig(pair, protocol=protocol) for pair in pairs),
         Settings(**settings),  # type: ignore[arg-type]
     )
 
@@ -186,19 +189,22 @@ class Cluster:
         *,
         daemons: int = 1,
         mesh: bool = False,
+        protocol: Protocol = "hop",
         formed: bool = True,
         **settings: float | str,
     ) -> None:
         """`formed`: wait until all daemons are in one view."""
         self.now_us = START_US
         self.delay_us = delay_us
-        self.config = world_config(sites, daemons=daemons, mesh=mesh, **settings)
+        self.config = world_config(sites, daemons=daemons, mesh=mesh, protocol=protocol, **settings)
         self.lose: Callable[[int, bytes], bool] = lambda receiver, data: False
         """Decides when a packet is sent whether it is lost on its way to the receiver."""
         self.blocked: set[tuple[int, int]] = set()
         """(sender, receiver) pairs between which nothing arrives, not even what is on its way."""
         self.crossed: list[tuple[int, int, bytes]] = []
         """(sender, receiver, packet) of everything that was sent."""
+        self.drains = True
+        """Whether what nodes leave behind is carried out."""
         self.events: dict[str, list[Event]] = {}
         self.times: dict[str, list[int]] = {}
         self._clients: dict[str, tuple[int, int]] = {}
@@ -209,6 +215,8 @@ class Cluster:
         self.diaries = [Diary() for _ in self.config.daemon_names]
         self.nodes = [self._node(number) for number in range(self.config.daemon_count)]
         self.alive = set(range(self.config.daemon_count))
+        for number in self.alive:
+            self._dial(number)
         for number in self.alive:
             self._drain(number)
         if formed:
@@ -300,7 +308,12 @@ class Cluster:
 
     def crash(self, daemon: int) -> None:
         """The daemon is gone, with everything it knew and all of its clients."""
-        self.alive.discard(daemon)
+        if daemon in self.alive:
+            self.alive.discard(daemon)
+            for peer in self.config.stream_peers_of(daemon):
+                if peer in self.alive:
+                    self.nodes[peer].streams.stream_lost(daemon, "reset", self.now_us)
+                    self._drain(peer)
         self._clients = {
             name: (where, session) for name, (where, session) in self._clients.items() if where != daemon
         }
@@ -310,7 +323,28 @@ class Cluster:
         self.crash(daemon)
         self.nodes[daemon] = self._node(daemon)
         self.alive.add(daemon)
+        self._dial(daemon, *self.config.stream_peers_of(daemon))
         self._drain(daemon)
+
+    def _dial(self, *daemons: int) -> None:
+        """Connect the first of these with all that it reaches over TCP; the others, if any, with it."""
+        for at, daemon in enumerate(daemons):
+            for peer in self.config.stream_peers_of(daemon):
+                if daemon in self.alive and peer in self.alive and (not at or peer == daemons[0]):
+                    self.nodes[daemon].streams.stream_opened(peer, self.now_us)
+
+    def hang_up(self, one: int, other: int) -> None:
+        """The connection between two daemons breaks, with all that is on its way; then there is a new one."""
+        self._flying = [flight for flight in self._flying if {flight[2], flight[3]} != {one, other}]
+        heapq.heapify(self._flying)
+        for daemon, peer in ((one, other), (other, one)):
+            if daemon in self.alive:
+                self.nodes[daemon].streams.stream_lost(peer, "reset", self.now_us)
+                self._drain(daemon)
+        for daemon, peer in ((one, other), (other, one)):
+            if daemon in self.alive and peer in self.alive:
+                self.nodes[daemon].streams.stream_opened(peer, self.now_us)
+                self._drain(daemon)
 
     def pause(self, daemon: int, for_us: int) -> None:
         """The daemon does nothing for a while; what comes in waits for it."""
@@ -336,8 +370,11 @@ class Cluster:
         }
 
     def heal(self) -> None:
-        """All paths work again."""
-        self.blocked = set()
+        """All paths work again; connections that have hung are replaced."""
+        blocked, self.blocked = self.blocked, set()
+        for one, other in sorted({(min(pair), max(pair)) for pair in blocked}):
+            if other in self.config.stream_peers_of(one):
+                self.hang_up(one, other)
 
     def lose_view(self) -> None:
         """The network fails: what is on its way is lost, and every daemon notices at once."""
@@ -353,7 +390,12 @@ class Cluster:
     def _drain(self, daemon: int) -> None:
         node = self.nodes[daemon]
         node.settle(self.now_us)
-        for datagram in node.datagrams:
+        if not self.drains:
+            return
+        peers = self.config.stream_peers_of(daemon)
+        for datagram in node.datagrams:  # it may grow: a connection that takes all has room for more
+            if datagram.receiver in peers:
+                node.streams.stream_moved(datagram.receiver, 0, self.now_us)
             for data in packets_of(datagram):
                 self.crossed.append((daemon, datagram.receiver, data))
                 if not self.lose(datagram.receiver, data):
@@ -395,7 +437,11 @@ class Cluster:
         if wakes_us > self.now_us:
             heapq.heappush(self._flying, (wakes_us, serial, sender, receiver, data))
             return True
-        self.nodes[receiver].receive(memoryview(data), len(data), self.now_us)
+        node = self.nodes[receiver]
+        if sender in self.config.stream_peers_of(receiver):
+            assert not node.streams.receive_stream(sender, memoryview(data), self.now_us)
+        else:
+            node.receive(memoryview(data), len(data), self.now_us)
         self._drain(receiver)
         return True
 

@@ -28,8 +28,11 @@ def as_toml(config: Config) -> str:
             clients = ", ".join(f'"{place}"' for place in daemon.clients)
             lines += ["[[site.daemon]]", f'name = "{daemon.name}"', f'address = "{daemon.address}"']
             lines.append(f"clients = [{clients}]")
+            if daemon.tcp_address is not None:
+                lines.append(f'tcp_address = "{daemon.tcp_address}"')
     for link in config.links:
         lines += ["[[link]]", f'sites = ["{link.sites[0]}", "{link.sites[1]}"]', f"cost = {link.cost}"]
+        lines.append(f'protocol = "{link.protocol}"')
         if link.emulate is not None:
             path = link.emulate
             lines.append(

@@ -7,9 +7,9 @@ stands below its dashes. After a change that is meant, write them anew and read 
 
 Commands:
 
-    sites N [daemons M] [delta MS] [mesh] [lan]
+    sites N [daemons M] [delta MS] [mesh] [lan] [tcp]
                                 a chain of sites, or all of them joined, 10 ms a hop, M daemons a site; they
-                                are in one view when the story begins
+                                are in one view when the story begins; with tcp, sites are joined by TCP
     client NAME at DAEMON       a client of daemon d0, d1, ..., told by its number
     join|leave NAME GROUP       ask, without waiting
     disconnect NAME
@@ -18,6 +18,7 @@ Commands:
     crash DAEMON                it is gone, and its clients with it
     restart DAEMON              a new process of it starts, with an empty memory
     partition A,B C,D           only daemons of the same part reach each other
+    hangup A B                  their connection breaks with all that is on its way, and they make another
     block A B                   nothing gets from A to B any more
     heal                        all paths work again
     run MS                      let time pass; prints what was sent, but for acks, hellos and beats
@@ -76,6 +77,8 @@ class Teller:
         for word in words:
             if word == "lan":
                 wanted["membership"] = "lan"
+            elif word == "tcp":
+                wanted["protocol"] = "tcp"
             elif word == "mesh":
                 wanted["mesh"] = True
             elif word == "daemons":
@@ -125,6 +128,9 @@ class Teller:
 
     def do_partition(self, *parts: str) -> None:
         self.cluster.partition(*map(part_of, parts))
+
+    def do_hangup(self, one: str, other: str) -> None:
+        self.cluster.hang_up(int(one), int(other))
 
     def do_block(self, sender: str, receiver: str) -> None:
         self.cluster.block((int(sender), int(receiver)))

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from antiphon.cli.options import Json
 from antiphon.cli.screen import console, progress
+from antiphon.config import Protocol
 from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
 from antiphon.load.cluster import daemons
@@ -22,8 +23,10 @@ class Case(NamedTuple):
     """Daemons, and how one sender uses them."""
 
     sites: int
-    daemons: int
+    daemons: int = 1
     """In each site."""
+    protocol: Protocol = "hop"
+    """Of the links between sites."""
     is_bundled: bool = True
     """Whether the sender's library bundles."""
     has_all: bool = False
@@ -31,9 +34,10 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "local": Case(1, 1),
-    "hop": Case(2, 1),
-    "hop-unbundled": Case(2, 1, is_bundled=False),
+    "local": Case(1),
+    "hop": Case(2),
+    "tcp": Case(2, protocol="tcp"),
+    "hop-unbundled": Case(2, is_bundled=False),
     "ring": Case(1, 3, has_all=True),
     "ring-unbundled": Case(1, 3, is_bundled=False, has_all=True),
 }
@@ -66,9 +70,12 @@ def throughput(
     \b
     local           both clients at one daemon
     hop             each at its own daemon, the two joined by a Hop link
-    hop-unbundled   the same, every message a bundle of its own
+    tcp             the same, joined by a TCP link
+    hop-unbundled   the two joined by a Hop link, every message a bundle of its own
     ring            three daemons of one site, a receiver at each; the slowest counts
     ring-unbundled  the same, every message a bundle of its own
+
+    "of hop" is the rate as a part of what a Hop link has reached in the same run.
 
     \b
     Example:
@@ -80,10 +87,13 @@ def throughput(
         raise UsageError(f"unknown case {unknown[0]!r}; known: {', '.join(CASES)}")
     sizes = size or list(SIZES_BYTES)
     rows: list[dict[str, Any]] = []
+    hop_per_s: dict[int, float] = {}
     with progress("measuring", len(cases) * len(sizes)) as advance:
         for name in cases:
             for size_bytes in sizes:
                 received = _flat_out(name, size_bytes, seconds)
+                if name == "hop":
+                    hop_per_s[size_bytes] = received.messages_per_s
                 row = {
                     "case": name,
                     "size_bytes": size_bytes,
@@ -91,6 +101,7 @@ def throughput(
                     "megabytes_per_s": round(received.megabytes_per_s, 3),
                     "messages": received.messages,
                     "seconds": round(received.seconds, 3),
+                    "of_hop": _ratio(received.messages_per_s, hop_per_s.get(size_bytes, 0.0)),
                 }
                 _tell(row, rows, json)
                 advance(1)
@@ -211,10 +222,14 @@ def priority(
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
     """What the receiver of one case measured, with fresh daemons."""
     chosen = CASES[case]
-    with daemons(chosen.sites, per_site=chosen.daemons) as addresses:
+    with daemons(chosen.sites, per_site=chosen.daemons, protocol=chosen.protocol) as addresses:
         members = tuple(addresses) if chosen.has_all else (addresses[-1],)
         plan = Plan(addresses[0], members, size_bytes=size_bytes, seconds=seconds, bundle=chosen.is_bundled)
         return min(run(plan).received, key=lambda received: received.messages_per_s)
+
+
+def _ratio(rate: float, other: float) -> float | None:
+    return round(rate / other, 2) if other else None
 
 
 def _tell(row: dict[str, Any], rows: list[dict[str, Any]], json: bool) -> None:
@@ -224,6 +239,10 @@ def _tell(row: dict[str, Any], rows: list[dict[str, Any]], json: bool) -> None:
         print(msgspec.json.encode(row).decode(), flush=True)
 
 
+def _cell(value: str | int | float) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
+
+
 def _table(title: str, rows: list[dict[str, Any]], json: bool) -> None:
     if json:
         return
@@ -231,5 +250,5 @@ def _table(title: str, rows: list[dict[str, Any]], json: bool) -> None:
     for key in rows[0]:
         table.add_column(key.replace("_", " "), justify="left" if isinstance(rows[0][key], str) else "right")
     for row in rows:
-        table.add_row(*(value if isinstance(value, str) else f"{value:,}" for value in row.values()))
+        table.add_row(*("" if value is None else _cell(value) for value in row.values()))
     console().print(table)

@@ -32,6 +32,7 @@ STATES = {
 
 LINK_COLUMNS = {
     "to": "link to",
+    "protocol": "over",
     "state": "state",
     "round_trip": "round trip",
     "in_flight_packets": "in flight",

@@ -27,6 +27,7 @@
     [[link]]                    # without any [[link]], every pair of sites is joined at cost 1
     sites = ["east", "west"]
     cost = 30
+    protocol = "hop"            # or "tcp", where UDP does not get through
 
 `parse` turns the text into a `Config` or raises a ConfigError: one sentence that names the line, the key and
 what was expected. Nothing here touches a file: the runtime and the command line read it and hand over the
@@ -48,6 +49,7 @@ from antiphon.config.values import (
     Emulation,
     File,
     LinkConfig,
+    Protocol,
     Settings,
     SiteConfig,
 )
@@ -59,6 +61,7 @@ __all__ = [
     "DaemonConfig",
     "Emulation",
     "LinkConfig",
+    "Protocol",
     "Settings",
     "SiteConfig",
     "Timing",

@@ -24,6 +24,7 @@ def check(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...], settings
     _check_sites(sites)
     links = links or _every_pair(sites)
     _check_links(sites, links)
+    _check_streams(sites, links)
     digest = zlib.crc32(msgspec.json.encode((settings.name, sites, links)))
     return Config(settings=settings, sites=sites, links=links, digest=digest)
 
@@ -67,6 +68,8 @@ def _check_sites(sites: tuple[SiteConfig, ...]) -> None:
         )
     _no_repeats([((*key, "name"), daemon.name) for key, daemon in daemons], "daemon")
     _no_repeats([((*key, "address"), daemon.address) for key, daemon in daemons], "address")
+    streams = [((*key, "tcp_address"), daemon.stream_address) for key, daemon in daemons]
+    _no_repeats(streams, "TCP address")
 
 
 def _check_site(site: SiteConfig, key: Key) -> None:
@@ -88,6 +91,9 @@ def _check_site(site: SiteConfig, key: Key) -> None:
             check_name(daemon.name, "daemon", limits.DAEMON_NAME_MAX_BYTES)
         with _fault_at((*at, "address")):
             address(daemon.address)
+        if daemon.tcp_address is not None:
+            with _fault_at((*at, "tcp_address")):
+                address(daemon.tcp_address)
         for index, listener in enumerate(daemon.clients):
             with _fault_at((*at, "clients", index)):
                 check_listener(listener)
@@ -124,6 +130,27 @@ def _check_links(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...]) -
         raise Fault(
             ("link",), f"expected a chain of links from {names[0]!r} to every site; not reached: {apart}"
         )
+
+
+def _check_streams(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...]) -> None:
+    """What TCP between daemons asks for."""
+    joined: set[str] = set()
+    for number, link in enumerate(links):
+        if link.protocol != "tcp":
+            continue
+        joined.update(link.sites)
+        if link.emulate is not None:
+            raise Fault(
+                ("link", number, "emulate"), 'expected protocol = "hop": only its packets can be held back'
+            )
+    for number, site in enumerate(sites):
+        for place, daemon in enumerate(site.daemon):
+            taken = f"tcp:{daemon.stream_address}"
+            if site.name in joined and taken in daemon.clients:
+                raise Fault(
+                    ("site", number, "daemon", place, "clients", daemon.clients.index(taken)),
+                    "expected another port: other daemons connect to this one; or set tcp_address",
+                )
 
 
 def _every_pair(sites: tuple[SiteConfig, ...]) -> tuple[LinkConfig, ...]:

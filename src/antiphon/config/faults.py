@@ -29,6 +29,7 @@ _WORDS = {
     "object": "a table",
     "object | null": "a table",
     "str": "a string",
+    "str | null": "a string",
     "time": "a time",
 }
 

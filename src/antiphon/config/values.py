@@ -1,7 +1,7 @@
 """What a configuration says, as values: the tables of the file, and the checked whole with its questions."""
 
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
@@ -19,6 +19,8 @@ Wait = Annotated[float, Meta(ge=1, le=3_600_000)] | None
 """Milliseconds from one to an hour; None leaves it to the preset."""
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
 BufferBytes = Annotated[int, Meta(ge=65_536, le=_AMOUNT_MAX)]
+Protocol = Literal["hop", "tcp"]
+"""What carries everything between the daemons of two sites."""
 
 SITE_COST = 0.01
 """Of the path between two daemons of one site: less than any detour through another site is worth."""
@@ -47,6 +49,7 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
     rate_bytes_per_s: Annotated[int, Meta(ge=0, le=1000 * _AMOUNT_MAX)] = 0
     """A ceiling on the sending rate of each side; 0 leaves it to the congestion window."""
     emulate: Emulation | None = None
+    protocol: Protocol = "hop"
 
 
 class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +58,13 @@ class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     address: str
     clients: tuple[str, ...] = ()
+    tcp_address: str | None = None
+    """Where daemons at sites that a `tcp` link joins to its own reach it; None: at `address`."""
+
+    @property
+    def stream_address(self) -> str:
+        """Where it listens for the connections of other daemons, if it has to."""
+        return self.address if self.tcp_address is None else self.tcp_address
 
 
 class SiteConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,6 +182,14 @@ class Config(Struct, frozen=True, dict=True):
     def link_between(self, daemon: int, other: int) -> LinkConfig:
         """How two neighbours are joined: by their sites' link, or inside a site by one with the defaults."""
         return self._links_by_sites[self._site_numbers[daemon], self._site_numbers[other]]
+
+    def stream_peers_of(self, daemon: int) -> tuple[int, ...]:
+        """Those of its neighbours with which it exchanges everything over TCP, ascending."""
+        return tuple(
+            other
+            for other in self.neighbours_of(daemon)
+            if self.link_between(daemon, other).protocol == "tcp"
+        )
 
     @cached_property
     def _site_numbers(self) -> tuple[int, ...]:

@@ -3,7 +3,8 @@
 The driver (the real daemon in `runtime/`, or the simulator) calls the methods under "events" with the time,
 one or many, then `settle`, and afterwards takes what the node left behind:
 
-- `datagrams`: packets to send to other daemons, in order; the driver sends and clears them
+- `datagrams`: packets to send to other daemons, in order; the driver sends and clears them. Those for daemons
+  that are reached over TCP go through `core.streams`, one packet each
 - `frames`: (session numbers, frame) pairs to write to clients, in order; the driver writes and clears them
 - `endings`: (session number, Goodbye) pairs: sessions that the node has ended; the driver writes the
   Goodbye, closes the connection and clears them; no further event may name these sessions
@@ -33,7 +34,7 @@ from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
 from antiphon.core.intake import Intake
-from antiphon.core.links.hop import HopLink
+from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Ring
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
@@ -47,13 +48,14 @@ from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.status import describe
-from antiphon.core.term import Term
+from antiphon.core.streams.streams import Streams
+from antiphon.core.term import Term, earliest_us
 from antiphon.core.watch import Watch
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
 from antiphon.wire import frames, membership, packet
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind, Update
+from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
 
 __all__ = ["Datagram", "Node"]
 
@@ -93,16 +95,24 @@ class Node:
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[Header, GroupEvent]] = []  # seen before groups can count them
         alone = DaemonView(stamp_after(wall_us << 10, self.me), (self.me,), (incarnation,), ())
-        self.term = Term(config, alone, me=self.me, clock=alone.id, datagrams=self.datagrams, now_us=now_us)
+        self.streams = Streams(config, self.me, self._working, self._receive, self.counters, self.datagrams)
+        self.term = self._term_of(alone, alone.id, now_us)
         self._origin = self._origin_in(self.term)
         if observer is not None:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._watch = Watch(self.membership, config.daemon_names, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
+        self.streams.watch = self._watch
         self.membership.start(now_us)
         self.is_settled = False
         """Whether `settle` was called after the last event."""
+
+    def _term_of(self, view: DaemonView, clock: int, now_us: int) -> Term:
+        return Term(
+            self.config, view, me=self.me, clock=clock,
+            streams=self.streams.states, datagrams=self.datagrams, now_us=now_us,
+        )  # fmt: skip
 
     def _origin_in(self, term: Term) -> Origin:
         if self._observer is not None:
@@ -150,7 +160,7 @@ class Node:
         return self.term.hold
 
     @property
-    def links(self) -> dict[int, HopLink]:
+    def links(self) -> dict[int, Link]:
         """Of the view that is being formed, or of the installed one; none while there is no view."""
         term = self._working()
         return {} if term is None else term.links
@@ -183,19 +193,24 @@ class Node:
         for incoming in packet.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
-                continue
-            head = incoming.head
-            if head.digest != self.config.digest:
-                self.counters["packet: other configuration"] += 1
-            elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
-                if head.sender != self.me:  # a multicast comes back to its sender, too
-                    self.counters["packet: not from a neighbour"] += 1
-            elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
-                assert isinstance(incoming, Loose)
-                self._receive_loose(incoming, now_us)
+            elif incoming.head.sender in self.streams.states:
+                self.counters["packet: not over its connection"] += 1
             else:
-                self._receive_in_view(incoming, now_us)
+                self._receive(incoming, now_us)
+
+    def _receive(self, incoming: Packet, now_us: int) -> None:
         self.is_settled = False
+        head = incoming.head
+        if head.digest != self.config.digest:
+            self.counters["packet: other configuration"] += 1
+        elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
+            if head.sender != self.me:  # a multicast comes back to its sender, too
+                self.counters["packet: not from a neighbour"] += 1
+        elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
+            assert isinstance(incoming, Loose)
+            self._receive_loose(incoming, now_us)
+        else:
+            self._receive_in_view(incoming, now_us)
 
     def _receive_in_view(self, incoming: Packet, now_us: int) -> None:
         head = incoming.head
@@ -203,21 +218,10 @@ class Node:
         if term is None or term.view.id != head.view:
             self.counters["packet: of another view"] += 1
             return
-        ring = term.ring
-        if ring is not None and head.sender in ring.mates:
-            try:
-                found = ring.receive(incoming, now_us)
-            except BadPacket as error:
-                self.counters[error.reason] += 1
-                return
-            if ring.is_fresh:
-                ring.is_fresh = False
-                term.order.turn(ring.site_seq, ring.site_lts)
-                term.hold.mates = ring.holds
-        elif head.sender in term.links and head.receiver == self.me:
-            found = term.links[head.sender].receive(incoming, now_us)
-        else:
-            self.counters["packet: not from a neighbour"] += 1
+        try:
+            found = term.receive(incoming, now_us)
+        except BadPacket as error:
+            self.counters[error.reason] += 1
             return
         for news in found:
             self._intake.take(term, news, now_us)
@@ -242,17 +246,7 @@ class Node:
         self.membership.timeout(now_us)
         term = self._working()
         if term is not None:
-            for link in term.links.values():
-                if link.next_deadline_us() <= now_us:
-                    link.timeout(now_us)
-            if term.ring is not None:
-                term.ring.timeout(now_us)
-            for source in list(
-                term.incomplete
-            ):  # needs no deadline of its own: some link has one soon enough
-                term.unreliable_reassembly[source].expire(now_us)
-                if not term.unreliable_reassembly[source]:
-                    term.incomplete.discard(source)
+            term.timeout(now_us)
             if self._watch.due_us <= now_us:
                 self._watch.look(term, self._changeover is not None, now_us)
         self.is_settled = False
@@ -262,26 +256,11 @@ class Node:
         deadline_us = self.membership.next_deadline_us()
         term = self._working()
         if term is not None:
-            deadline_us = self._earliest_us(deadline_us, term.forwarder.due_us)
-            if self._has_news(term):
-                due_us = term.announcer.due_us(term.hold.is_wanted_in_segment)
-                if deadline_us is None or due_us < deadline_us:
-                    deadline_us = due_us
-            for link in (*term.links.values(), *((term.ring,) if term.ring is not None else ())):
-                due_us = link.next_deadline_us()
-                if deadline_us is None or due_us < deadline_us:
-                    deadline_us = due_us
+            deadline_us = earliest_us(deadline_us, term.next_deadline_us())
             if term.links or term.ring is not None:
-                deadline_us = self._earliest_us(deadline_us, self._watch.due_us)
-            deadline_us = self._earliest_us(deadline_us, term.hold.due_us())
+                deadline_us = earliest_us(deadline_us, self._watch.due_us)
         self._watch.awaits(deadline_us)
         return deadline_us
-
-    @staticmethod
-    def _earliest_us(one_us: int | None, other_us: int | None) -> int | None:
-        if one_us is None or (other_us is not None and other_us < one_us):
-            return other_us
-        return one_us
 
     # Events: the clients ----------------------------------------------------------------------------------
 
@@ -379,9 +358,7 @@ class Node:
         """Build the links of `view` and begin to exchange state over them."""
         old = self.term.order
         self._early_joins.clear()  # those of the view that ends take effect with it
-        new = Term(
-            self.config, view, me=self.me, clock=old.lines.clock, datagrams=self.datagrams, now_us=now_us
-        )
+        new = self._term_of(view, old.lines.clock, now_us)
         new.hold.take_over(self.term.hold)
         self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
@@ -492,7 +469,7 @@ class Node:
         if term is None:
             return
         term.forwarder.timeout(now_us)
-        self._announce(term, now_us)
+        term.announce(now_us)
         if term.ring is not None:
             self._let_token_go(term, term.ring, now_us)
         touched = term.forwarder.touched
@@ -623,22 +600,6 @@ class Node:
             self._enter_groups("gop", "merged", now_us)
             self._count_early_joins(now_us)
 
-    def _has_news(self, term: Term) -> bool:
-        if not term.speaks:
-            return False
-        _, lts, aru = term.word
-        return term.announcer.is_due(term.order.highest_lts, lts, aru, term.hold.is_wanted_in_segment)
-
-    def _announce(self, term: Term, now_us: int) -> None:
-        hold = term.hold.is_wanted_in_segment
-        announcer = term.announcer
-        if not self._has_news(term) or announcer.due_us(hold) > now_us:
-            return
-        number, lts, aru = term.word
-        announcer.announced(now_us, lts, aru, hold)
-        update = Update(self.me, hold, term.hold.next_serial(), number, lts, aru)
-        term.forwarder.announce(update)
-
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
@@ -649,8 +610,8 @@ class Node:
             and not self.order.ahead_count
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())
-            and (self.term.ring is None or self.term.ring.is_quiet)
-            and not self._has_news(self.term)
+            and (self.ring is None or self.ring.is_quiet)
+            and not self.term.has_news
         )
 
     def status(self, now_us: int) -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import limits
 from antiphon.core.groups.sessions import Session
-from antiphon.core.links.hop import HopLink
+from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Ring
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Round
@@ -134,11 +134,11 @@ def _round(node: "Node", record: Round, now_us: int) -> dict[str, object]:
     }
 
 
-def _link(node: "Node", number: int, link: HopLink, now_us: int) -> dict[str, object]:
+def _link(node: "Node", number: int, link: Link, now_us: int) -> dict[str, object]:
     regulator = link.regulator
     return {
         "to": node.config.daemon_names[number],
-        "protocol": "hop",
+        "protocol": link.protocol,
         "state": link.state.value,
         "reason": link.reason,
         "silent_us": max(0, now_us - link.heard_us),
@@ -203,7 +203,7 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
             members * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
         ),
     }
-    links: dict[str, HopLink | Ring] = {
+    links: dict[str, Link | Ring] = {
         node.config.daemon_names[number]: link for number, link in node.links.items()
     }
     if node.ring is not None:

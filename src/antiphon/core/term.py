@@ -4,13 +4,15 @@ Nothing of it outlives the view. In particular no credit, window or wish to hold
 be lost on the way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.core.links.hop import HopLink
+from antiphon.core.links.building import build
+from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Mate, Ring
+from antiphon.core.links.tcp import Stream
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
@@ -19,6 +21,8 @@ from antiphon.core.overlay import routing
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.core.overlay.topology import segments
+from antiphon.errors import BadPacket
+from antiphon.wire.packet import Data, Packet, Update
 
 
 class Term:
@@ -31,18 +35,18 @@ class Term:
         *,
         me: int,
         clock: int,
+        streams: Mapping[int, Stream],
         datagrams: list[Datagram],
         now_us: int,
     ) -> None:
         settings = config.settings
+        self._me = me
         delta_us = int(settings.delta_ms * 1000)
         self.view = view
         self.everywhere = 0
         """Mask of the sites that have members."""
         for member in view.members:
             self.everywhere |= 1 << config.site_of(member)
-        incarnation = view.incarnation(me)
-        assert incarnation is not None
         self.segments = segments(config, view.members, view.links)
         self.source_of = {member: segment[0] for segment in self.segments for member in segment}
         """By member, the source in whose name its bundles are numbered."""
@@ -64,25 +68,11 @@ class Term:
                 datagrams=datagrams,
                 now_us=now_us,
             )
-        self.links: dict[int, HopLink] = {}
-        for neighbour in view.neighbours(me):
-            if neighbour in mine:
-                continue
-            link = config.link_between(me, neighbour)
-            self.links[neighbour] = HopLink(
-                me=me,
-                peer=neighbour,
-                digest=config.digest,
-                view=view.id,
-                incarnation=incarnation,
-                peer_incarnation=view.incarnation(neighbour) or 0,
-                hello_us=settings.timing().hello_us,
-                packet_bytes=link.packet_bytes,
-                window_bytes=link.window_bytes,
-                rate_bytes_per_s=link.rate_bytes_per_s,
-                datagrams=datagrams,
-                now_us=now_us,
-            )
+        self.links: dict[int, Link] = {
+            peer: build(config, view, me=me, peer=peer, streams=streams, datagrams=datagrams, now_us=now_us)
+            for peer in view.neighbours(me)
+            if peer not in mine
+        }
         branches = routing.branches(config, self.segments, view.links, me)
         self.forwarder = Forwarder(branches, self.links, self.ring, delta_us)
         self.order = SymmetricOrder(config.daemon_count, me, self.segments, view.id, clock)
@@ -100,17 +90,88 @@ class Term:
         self.incomplete: set[int] = set()
         """Daemons with unreliable bundles of which parts are missing."""
 
-    def neighbours(self) -> Iterator[tuple[int, HopLink | Mate]]:
+    def neighbours(self) -> Iterator[tuple[int, Link | Mate]]:
         """The daemons with which this one exchanges packets in this view, and how it stands with them."""
         yield from self.links.items()
         if self.ring is not None:
             yield from self.ring.mates.items()
 
+    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
+        """A packet of this view came in: what is new of it. BadPacket if no neighbour can have sent it."""
+        head = incoming.head
+        ring = self.ring
+        if ring is not None and head.sender in ring.mates:
+            found = ring.receive(incoming, now_us)
+            if ring.is_fresh:
+                ring.is_fresh = False
+                self.order.turn(ring.site_sequence, ring.site_lts)
+                self.hold.mates = ring.holds
+            return found
+        if head.sender not in self.links or head.receiver != self._me:
+            raise BadPacket("packet: not from a neighbour")
+        return self.links[head.sender].receive(incoming, now_us)
+
+    # What our source says to the others -------------------------------------------------------------------
+
     @property
-    def word(self) -> tuple[int, int, int]:
+    def _word(self) -> tuple[int, int, int]:
         """What may be said of our source now: its bundles up to this number are out, the next one is later
         than this lts, and all of its daemons have everything up to this aru."""
         order = self.order
         if order.is_turn or self.ring is None:
             return order.issued, order.lines.clock, order.lines.own_aru
-        return self.ring.site_seq, self.ring.site_lts, order.lines.own_aru
+        return self.ring.site_sequence, self.ring.site_lts, order.lines.own_aru
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it is ours to tell the others something that they wait for."""
+        if not self.speaks:
+            return False
+        _, lts, aru = self._word
+        return self.announcer.is_due(self.order.highest_lts, lts, aru, self.hold.is_wanted_in_segment)
+
+    def announce(self, now_us: int) -> None:
+        """Tell the others, if it is time."""
+        hold = self.hold.is_wanted_in_segment
+        if not self.has_news or self.announcer.due_us(hold) > now_us:
+            return
+        number, lts, aru = self._word
+        self.announcer.announced(now_us, lts, aru, hold)
+        update = Update(self.order.source, hold, self.hold.next_serial(), number, lts, aru)
+        self.forwarder.announce(update)
+
+    # Time -------------------------------------------------------------------------------------------------
+
+    def timeout(self, now_us: int) -> None:
+        """Do whatever is due on links, and give up unreliable bundles that stay incomplete."""
+        for link in self.links.values():
+            if link.next_deadline_us() <= now_us:
+                link.timeout(now_us)
+        if self.ring is not None:
+            self.ring.timeout(now_us)
+        for daemon in list(self.incomplete):  # needs no deadline of its own: some link has one soon enough
+            self.unreliable_reassembly[daemon].expire(now_us)
+            if not self.unreliable_reassembly[daemon]:
+                self.incomplete.discard(daemon)
+
+    def next_deadline_us(self) -> int | None:
+        """When there is something to do. Asked after every event."""
+        deadline_us = earliest_us(self.forwarder.due_us, self.hold.due_us())
+        if self.has_news:
+            due_us = self.announcer.due_us(self.hold.is_wanted_in_segment)
+            if deadline_us is None or due_us < deadline_us:
+                deadline_us = due_us
+        for link in self.links.values():
+            due_us = link.next_deadline_us()
+            if deadline_us is None or due_us < deadline_us:
+                deadline_us = due_us
+        if self.ring is not None:
+            deadline_us = earliest_us(deadline_us, self.ring.next_deadline_us())
+        return deadline_us
+
+
+def earliest_us(one_us: int | None, other_us: int | None) -> int | None:
+    """Of two times, each of which may be never."""
+    if one_us is None or (other_us is not None and other_us < one_us):
+        return other_us
+    return one_us

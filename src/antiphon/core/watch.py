@@ -6,7 +6,7 @@ floor; a link that grows silent is asked more often, so that a few lost packets 
 a daemon that was itself stopped (its deadlines passed unserved) excuses its peers for that time first.
 """
 
-from antiphon.core.links.hop import HopLink, LinkState
+from antiphon.core.links.link import Link, LinkState
 from antiphon.core.links.ring import Mate
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
@@ -65,7 +65,7 @@ class Watch:
                 if link.state is LinkState.CLOSED:
                     self._membership.pass_on(number)
 
-    def patience_us(self, link: HopLink | Mate) -> int:
+    def patience_us(self, link: Link | Mate) -> int:
         """How long a neighbour may be silent: the configured floor, or two signs of life and three times the
         longest prompt answer."""
         timing = self._timing

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import antiphon.blocking
 from antiphon.client import ask_status
-from antiphon.config import Config
+from antiphon.config import Config, Protocol
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
@@ -23,13 +23,15 @@ _STOP_TIMEOUT_S = 5.0
 
 
 @contextmanager
-def daemons(sites: int, *, per_site: int = 1, rate_bytes_per_s: int = 0) -> Iterator[list[str]]:
-    """Start the daemon processes of so many sites and wait until they have found each other; yields the
-    addresses for their clients. With a rate, the links between sites carry no more. All are gone afterwards.
-    """
+def daemons(
+    sites: int, *, per_site: int = 1, protocol: Protocol = "hop", rate_bytes_per_s: int = 0
+) -> Iterator[list[str]]:
+    """Start the daemon processes of so many sites, joined by links of this protocol, and wait until they have
+    found each other; yields the addresses for their clients. With a rate, the links between sites carry no
+    more. All are gone afterwards."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
-        config = local_config(sites, directory, daemons=per_site)
+        config = local_config(sites, directory, daemons=per_site, protocol=protocol)
         file = directory / "cluster.toml"
         file.write_text(_as_toml(config, rate_bytes_per_s))
         started = []
@@ -60,10 +62,12 @@ def _as_toml(config: Config, rate_bytes_per_s: int) -> str:
         for daemon in site.daemon:
             text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
             text += f'clients = ["{daemon.clients[0]}"]\n'
+            if daemon.tcp_address is not None:
+                text += f'tcp_address = "{daemon.tcp_address}"\n'
     for link in config.links:
         one, other = link.sites
         text += f'\n[[link]]\nsites = ["{one}", "{other}"]\ncost = {link.cost}\n'
-        text += f"rate_bytes_per_s = {rate_bytes_per_s}\n"
+        text += f'protocol = "{link.protocol}"\nrate_bytes_per_s = {rate_bytes_per_s}\n'
     return text
 
 

@@ -21,6 +21,7 @@ from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
+from antiphon.core.streams.exchange import Exchange
 from antiphon.runtime import process, status
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.listener import Listener
@@ -28,6 +29,7 @@ from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
 from antiphon.runtime.multicast import Multicast
 from antiphon.runtime.notices import Notices
 from antiphon.runtime.shaper import Shaper, emulated_paths
+from antiphon.runtime.streams import StreamSockets
 from antiphon.runtime.udp import Deliver, Offload, UdpSocket
 from antiphon.trace.live import LiveWatcher
 
@@ -141,6 +143,9 @@ class Daemon:
         with ExitStack() as opened:
             self._udp = UdpSocket(own, addresses, self._offload)
             opened.callback(self._udp.close)
+            self._streams = self._open_streams()
+            if self._streams is not None:
+                opened.callback(self._streams.close)
             for place in daemons[self._number].clients:
                 self._listeners.append(Listener(place))
                 opened.callback(self._listeners[-1].close)
@@ -148,6 +153,17 @@ class Daemon:
             opened.pop_all()
         _serving.add(self)
         _logger.info("daemon %s listens on %s:%d and %s", self.name, *own, ", ".join(self.places))
+
+    def _open_streams(self) -> StreamSockets | None:
+        """The sockets for daemons that are reached over TCP, if there are any."""
+        config = self._config
+        peers = config.stream_peers_of(self._number)
+        if not peers:
+            return None
+        daemons = [daemon for _, daemon in config.daemons()]
+        places = {peer: configuration.address(daemons[peer].stream_address) for peer in peers}
+        own = configuration.address(daemons[self._number].stream_address)
+        return StreamSockets(own, places, config.settings.timing().suspect_us)
 
     def _make_node(self) -> None:
         config = self._config
@@ -173,6 +189,10 @@ class Daemon:
         loop.register(self._udp.fileno(), self._on_datagrams, READABLE)
         if self._multicast is not None and self._multicast.is_open:
             loop.register(self._multicast.fileno(), self._on_multicasts, READABLE)
+        if self._streams is not None:
+            peers = config.stream_peers_of(self._number)
+            talker = self._node.streams
+            self._streams.serve(loop, Exchange(self._number, config.digest, incarnation, peers, talker))
 
     # Work -------------------------------------------------------------------------------------------------
 
@@ -201,6 +221,8 @@ class Daemon:
                 closing.callback(self._udp.close)
                 if self._multicast is not None:
                     closing.callback(self._multicast.close)
+                if self._streams is not None:
+                    closing.callback(self._streams.close)
                 closing.callback(self._clients.stop)
             _logger.info("daemon %s has stopped", self.name)
 
@@ -217,6 +239,8 @@ class Daemon:
         self._udp.close()
         if self._multicast is not None:
             self._multicast.close()
+        if self._streams is not None:
+            self._streams.close()
         self._loop.forget()
         if self._watcher is not None:
             self._watcher.scroll.forget()
@@ -227,6 +251,8 @@ class Daemon:
             deadlines.append(self._shaper.next_due_us())
         if self._multicast is not None:
             deadlines.append(self._multicast.next_due_us())
+        if self._streams is not None:
+            deadlines.append(self._streams.next_deadline_us())
         if self._watcher is not None:
             deadlines.append(self._look_at_us)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -240,6 +266,10 @@ class Daemon:
                 self._udp.send(datagram)
         if self._multicast is not None:
             self._multicast.timeout(now)
+        if self._streams is not None:
+            deadline_us = self._streams.next_deadline_us()
+            if deadline_us is not None and deadline_us <= now:
+                self._streams.timeout(now)
         if now >= self._tell_drops_at_us:
             self._tell_drops_at_us = now + DROPS_INTERVAL_US
             self._tell_drops()
@@ -249,7 +279,10 @@ class Daemon:
 
     def _tell_drops(self) -> None:
         """Log what the node has refused since the last time: one line, however much it was."""
-        news = self._node.counters - self._told_drops
+        refused = self._node.counters.copy()
+        if self._streams is not None:
+            refused += self._streams.exchange.counters
+        news = refused - self._told_drops
         for reason in USUAL_DROPS:
             self._told_drops[reason] += news.pop(reason, 0)
         if news:
@@ -290,6 +323,8 @@ class Daemon:
                 watcher.scroll.flush()  # before others can have seen what it tells of
             if node.datagrams:
                 self._send(now)
+            if self._streams is not None:
+                self._streams.carry_out(now)
             if node.frames or node.endings:
                 clients.deliver(now)
             clients.flush(now)
@@ -310,9 +345,15 @@ class Daemon:
             _logger.info("daemon %s is in view %d with %s: %s", self.name, view.id, names, rounds[-1].detail)
 
     def _send(self, now: int) -> None:
+        streams = self._streams
         for datagram in self._node.datagrams:
             if datagram.receivers:
                 self._send_to_several(datagram, now)
+            elif streams is not None and streams.exchange.serves(datagram.receiver):
+                if datagram.receiver in self.unreachable:
+                    streams.exchange.hang_up(datagram.receiver, "made unreachable", now)
+                else:
+                    streams.exchange.send(datagram, now)
             elif datagram.receiver in self.unreachable:
                 continue
             elif self._shaper is None or not self._shaper.take(datagram, now):
@@ -344,6 +385,11 @@ class Daemon:
             "clients": self._clients.counters,
             "output_bytes": self._clients.output_bytes(),
         }
+        if self._streams is not None:
+            exchange = self._streams.exchange
+            names = self._config.daemon_names
+            runtime["streams"] = {names[peer]: line for peer, line in exchange.describe().items()}
+            runtime["stream_counters"] = dict(sorted((exchange.facts + exchange.counters).items()))
         if self._watcher is not None:
             scroll = self._watcher.scroll
             runtime["trace"] = {"records": len(scroll), "lost": scroll.lost, "stopped": scroll.stopped}

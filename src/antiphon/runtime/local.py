@@ -4,7 +4,7 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
-from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Settings, SiteConfig, build
+from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Protocol, Settings, SiteConfig, build
 
 NEAR_MS = 25.0
 """Links with a longer delay than this get the waits of a wide area."""
@@ -22,6 +22,7 @@ def local_config(
     loss: float = 0.0,
     chain: bool = False,
     tcp: bool = False,
+    protocol: Protocol = "hop",
     settings: Settings | None = None,
 ) -> Config:
     """`sites` sites of `daemons` daemons each on loopback: site1, site2 and so on, with d1, d2 and so on
@@ -29,9 +30,10 @@ def local_config(
 
     Clients of d1 connect to `unix:DIRECTORY/d1.sock`, with `tcp` also to a free port. Every pair of sites is
     linked, or with `chain` each to the next. Delay, jitter and loss are those of every link, one way; inside
-    a site there are none. Without `settings` the membership's waits suit the delay.
+    a site there are none. `protocol` is that of every link. Without `settings` the membership waits as the
+    delay suggests.
     """
-    every = _daemons(sites * daemons, directory, tcp)
+    every = _daemons(sites * daemons, directory, tcp, protocol == "tcp")
     layout = tuple(
         SiteConfig(name=f"site{index + 1}", daemon=tuple(every[index * daemons : (index + 1) * daemons]))
         for index in range(sites)
@@ -42,7 +44,12 @@ def local_config(
         else None
     )
     links = tuple(
-        LinkConfig(sites=(f"site{one + 1}", f"site{other + 1}"), cost=delay_ms or 1.0, emulate=emulate)
+        LinkConfig(
+            sites=(f"site{one + 1}", f"site{other + 1}"),
+            cost=delay_ms or 1.0,
+            emulate=emulate,
+            protocol=protocol,
+        )
         for one in range(sites)
         for other in range(one + 1, sites)
         if not chain or other == one + 1
@@ -52,17 +59,18 @@ def local_config(
     return build(layout, links, settings, source="local configuration")
 
 
-def _daemons(count: int, directory: Path, tcp: bool) -> list[DaemonConfig]:
+def _daemons(count: int, directory: Path, tcp: bool, streams: bool) -> list[DaemonConfig]:
     """d1, d2 and so on, each with a port of its own."""
     ports = _free_ports(socket.SOCK_DGRAM, count)
-    client_ports = _free_ports(socket.SOCK_STREAM, count) if tcp else []
+    stream_ports = _free_ports(socket.SOCK_STREAM, 2 * count)
     found = []
     for index, port in enumerate(ports):
         name = f"d{index + 1}"
         clients = [f"unix:{directory / f'{name}.sock'}"]
         if tcp:
-            clients.append(f"tcp:127.0.0.1:{client_ports[index]}")
-        found.append(DaemonConfig(name=name, address=f"127.0.0.1:{port}", clients=tuple(clients)))
+            clients.append(f"tcp:127.0.0.1:{stream_ports[index]}")
+        tcp_address = f"127.0.0.1:{stream_ports[count + index]}" if streams else None
+        found.append(DaemonConfig(name, f"127.0.0.1:{port}", tuple(clients), tcp_address))
     return found
 
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from antiphon.core.effects import Datagram
 from antiphon.core.node import Node
 from antiphon.simulator.client import Client, Output, read_frame
+from antiphon.simulator.connections import End
 from antiphon.simulator.network import Path
 from antiphon.simulator.plan import Daemon
+from antiphon.simulator.streams import HostStreams
 from antiphon.trace import Event, Record
 from antiphon.trace.samples import fill, link_samples
 from antiphon.trace.watcher import Watcher
@@ -61,6 +63,8 @@ class Host:
         self._readers: dict[Client, int] = {}
         """How many bytes a second slow readers take."""
         self._paused_until_us = 0
+        self._streams: HostStreams | None = None
+        """Its connections to other daemons, if it has any."""
         self._forget()
 
     def _forget(self) -> None:
@@ -120,6 +124,8 @@ class Host:
             wall_us=self._wall_us(),
             observer=Watcher(world.config, self.number, world.records, world.clock, world.entered),
         )
+        if world.config.stream_peers_of(self.number):
+            self._streams = HostStreams(world.config, self.number, self.node, world.connections)
         self._settle(self.node)
 
     def _wall_us(self) -> int:
@@ -135,6 +141,8 @@ class Host:
             client.close(self._world.now_us, "crash")
         self._note(Event.CRASH, incarnation=self.node.incarnation)
         self.node = None
+        self._streams = None
+        self._world.connections.crash(self.number)
         self.clients.clear()
         self._waiting.clear()
         self._readers.clear()
@@ -176,6 +184,19 @@ class Host:
             self._gathered.append((node.receive, (memoryview(data), segment_bytes)))
             self._gather()
 
+    def hear(self, end: End, event: str, reason: str) -> None:
+        """Something has happened to a connection with another daemon."""
+        node, streams = self.node, self._streams
+        if node is None or streams is None:
+            return
+        self._count(node, f"stream {event}")
+        if self._is_busy:
+            self._gathered.append((streams.happened, (end, event, reason)))
+            self._gather()
+        else:
+            streams.happened(end, event, reason, self.clock_us)
+            self._settle(node)
+
     def _wake(self, time_us: int) -> None:
         node = self.node
         if node is None or self._wake_us != time_us:
@@ -186,6 +207,8 @@ class Host:
             return
         self._count(node, "timeout")
         node.timeout(self.clock_us)
+        if self._streams is not None:
+            self._streams.exchange.timeout(self.clock_us)
         self._settle(node)
 
     # Busy and paused daemons ------------------------------------------------------------------------------
@@ -224,6 +247,8 @@ class Host:
         if deadline_us is not None and deadline_us <= now_us:
             self._count(node, "timeout")
             node.timeout(now_us)
+        if self._streams is not None:
+            self._streams.exchange.timeout(now_us)
         self._settle(node)
 
     def _read_clients(self) -> None:
@@ -242,6 +267,8 @@ class Host:
                 node.datagrams.clear()
                 for datagram in datagrams:
                     self._send(datagram)
+            if self._streams is not None:
+                self._streams.carry_out(self.clock_us)
             if node.frames:
                 written = node.frames[:]
                 node.frames.clear()
@@ -263,6 +290,10 @@ class Host:
     def _sleep(self, node: Node) -> None:
         """Plan to wake at the node's next deadline, or a bit later where deadlines are served late."""
         deadline_us = node.next_deadline_us()
+        if self._streams is not None:
+            due_us = self._streams.exchange.next_deadline_us()
+            if deadline_us is None or (due_us is not None and due_us < deadline_us):
+                deadline_us = due_us
         if deadline_us is None:
             return
         world = self._world
@@ -284,6 +315,9 @@ class Host:
             world.schedule(deadline_us, self._wake, deadline_us)
 
     def _send(self, datagram: Datagram) -> None:
+        if self._streams is not None and self._streams.exchange.serves(datagram.receiver):
+            self._streams.exchange.send(datagram, self.clock_us)
+            return
         data = b"".join(datagram.buffers)
         for receiver in datagram.receivers or (datagram.receiver,):
             self._world.carry(self.number, receiver, data, datagram.segment_bytes)

@@ -81,6 +81,14 @@ class Flap(Incident, frozen=True):
     times: int
 
 
+class Hangup(Incident, frozen=True):
+    """The TCP connection between two daemons, if there is one, breaks with whatever is on its way."""
+
+    daemons: tuple[str, str]
+    is_told: bool = True
+    """Whether both sides learn of it at once; otherwise the second one when it says something."""
+
+
 class Trouble(Lasting, frozen=True):
     """Paths between these daemons (of a pair, both directions; without any, all) have a fault."""
 
@@ -112,7 +120,9 @@ class Visit(Lasting, frozen=True):
     graceful: bool = False
 
 
-AnyIncident = Crash | Restart | Pause | Partition | Heal | Cut | OneWay | Flap | Trouble | Flood | Visit
+AnyIncident = (
+    Crash | Restart | Pause | Partition | Heal | Cut | OneWay | Flap | Hangup | Trouble | Flood | Visit
+)
 
 
 class Trigger(Struct, frozen=True, omit_defaults=True):
@@ -133,7 +143,7 @@ def named(incident: AnyIncident) -> tuple[str, ...]:
     match incident:
         case Crash() | Restart() | Pause() | Flood() | Visit():
             return (incident.daemon,)
-        case Cut() | Flap() | Trouble():
+        case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons
         case OneWay():
             return (incident.sender, incident.receiver)

@@ -15,6 +15,7 @@ from antiphon.simulator.incidents import (
     Cut,
     Flap,
     Flood,
+    Hangup,
     Heal,
     OneWay,
     Partition,
@@ -129,6 +130,9 @@ class Stage:
                 self._block([back], incident.for_us)
             case Flap():
                 self._flap(incident, incident.times)
+            case Hangup():
+                one, other = (self._number[name] for name in incident.daemons)
+                self.world.hang_up(one, other, incident.is_told)
             case Trouble():
                 self._trouble(incident)
             case Flood():

@@ -12,6 +12,7 @@ from random import Random
 from antiphon.config import Config
 from antiphon.core.node import Node
 from antiphon.simulator.client import Client
+from antiphon.simulator.connections import Connections
 from antiphon.simulator.host import Host
 from antiphon.simulator.network import Network, Pair, Path
 from antiphon.simulator.plan import Daemon
@@ -38,6 +39,7 @@ class World:
         self.config = config
         self.records: list[Record] = []
         self.network = Network(paths)
+        self.connections = Connections(self, chance("connections"))
         self.bearers = Bearers()
         self.cells: Counter[tuple[str, str]] = Counter()
         """How often a daemon in a state of the membership met an event."""
@@ -81,6 +83,11 @@ class World:
         for time_us, packets, size in self.network.carry(pair, data, segment_bytes, self.now_us):
             path = self.network.paths[pair]
             self.schedule(time_us, self.hosts[receiver].arrive, path, packets, size)
+
+    def hang_up(self, one: int, other: int, is_told: bool) -> None:
+        """The connection between two daemons breaks; the second one learns of it at once, or when it says
+        something."""
+        self.connections.hang_up(one, other, is_told)
 
     def entered(self, number: int, state: str) -> None:
         """A daemon's membership is in a new state."""

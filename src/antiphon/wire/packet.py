@@ -107,6 +107,8 @@ class ItemType(IntEnum):
 
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
 _CARRYING = (int(PacketKind.DATA), int(PacketKind.UNRELIABLE))
+_DATA = int(PacketKind.DATA)
+_KIND_AT = 2
 _LOOSE = tuple(
     int(kind)
     for kind in (
@@ -224,6 +226,11 @@ def prefix(
 ) -> bytes:
     """The part of the head that a link writes once and for all."""
     return _PREFIX.pack(MAGIC, VERSION, kind, 0, digest, sender, receiver, incarnation, view)
+
+
+def is_data(start: bytes | memoryview) -> bool:
+    """Whether a packet that starts with these bytes, at least three, has a place on its link."""
+    return start[_KIND_AT] == _DATA
 
 
 def head(prefix: bytes, number: int = 0) -> bytes:

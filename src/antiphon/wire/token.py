@@ -4,12 +4,12 @@ TOKEN body:
 
     offset size  field
      0     8    serial         counts the passes of the token
-     8     8    link_seq       number of the newest packet on the ring
+     8     8    link_sequence       number of the newest packet on the ring
     16     8    link_aru       everybody has got every packet up to this one
     24     2    link_modifier  who last lowered link_aru; NOBODY: nobody in the last round
     26     2    site_modifier  the same for site_aru
     28     4    flow           packets sent in the last round
-    32     8    site_seq       number of the newest bundle of this segment
+    32     8    site_sequence       number of the newest bundle of this segment
     40     8    site_lts       the segment's next bundle is later than this
     48     8    site_aru       everybody has got every bundle up to this lts
     56     2    count of holds, then so many daemon numbers (2) whose clients are slow
@@ -40,12 +40,12 @@ class Token(Struct):
     """What goes round a ring: whoever has it may send."""
 
     serial: int
-    link_seq: int
+    link_sequence: int
     link_aru: int
     link_modifier: int
     site_modifier: int
     flow: int
-    site_seq: int
+    site_sequence: int
     site_lts: int
     site_aru: int
     holds: tuple[int, ...] = ()
@@ -57,8 +57,8 @@ def encode_token(token: Token) -> bytes:
     return b"".join(
         (
             _TOKEN.pack(
-                token.serial, token.link_seq, token.link_aru, token.link_modifier, token.site_modifier,
-                token.flow, token.site_seq, token.site_lts, token.site_aru,
+                token.serial, token.link_sequence, token.link_aru, token.link_modifier, token.site_modifier,
+                token.flow, token.site_sequence, token.site_lts, token.site_aru,
             ),
             _COUNT.pack(len(token.holds)),
             *(_COUNT.pack(daemon) for daemon in token.holds),
@@ -85,7 +85,7 @@ def parse_token(body: bytes) -> Token:
         raise BadPacket("token: wrong size")
     token = Token(*fields)
     token.holds, token.requests = holds, tuple(_REQUEST.iter_unpack(requests))
-    if max(fields[:3] + fields[6:]) > limits.COUNTER_MAX or token.link_aru > token.link_seq:
+    if max(fields[:3] + fields[6:]) > limits.COUNTER_MAX or token.link_aru > token.link_sequence:
         raise BadPacket("token: impossible counter")
     return token
 

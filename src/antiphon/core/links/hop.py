@@ -13,11 +13,11 @@ Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the
 """
 
 from collections import deque
-from enum import Enum
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
 from antiphon.core.links.flow import Regulator
+from antiphon.core.links.link import LinkState
 from antiphon.core.links.packing import Packer, Train
 from antiphon.core.links.receiving import Reception
 from antiphon.wire import packet
@@ -33,18 +33,13 @@ PROBES_MAX = 12
 """So many questions without any answer, and the link has failed."""
 
 
-class LinkState(Enum):
-    """Where a link stands with its other end."""
-
-    CLOSED = "closed"
-    """The other side has not answered yet."""
-    OPEN = "open"
-    FAILED = "failed"
-    """Declared failed; it is still tried, and an answer opens it again."""
+__all__ = ["HopLink", "LinkState"]
 
 
 class HopLink:
-    """One end of a Hop link."""
+    """One end of a Hop link. One that has failed is still tried, and an answer opens it again."""
+
+    protocol = "hop"
 
     def __init__(
         self,

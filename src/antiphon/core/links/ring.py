@@ -74,7 +74,7 @@ class Ring:
         """While this daemon has it."""
         self.is_fresh = False
         """Whether a token has come in that the owner has not looked at yet."""
-        self.site_seq = 0
+        self.site_sequence = 0
         self.site_lts = view
         """What the last token that was here said of the segment's bundles."""
         self.site_aru = view
@@ -277,7 +277,7 @@ class Ring:
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
         if came.serial <= self._serial:
             return  # sent again although it had arrived
-        if came.link_seq < self.reception.highest or came.site_seq < self.site_seq:
+        if came.link_sequence < self.reception.highest or came.site_sequence < self.site_sequence:
             raise BadPacket("token: counts backwards")
         if came.serial > len(self.members):
             self._everybody_is_there(now_us)
@@ -289,10 +289,10 @@ class Ring:
         self.counters["tokens"] += 1
         self.token = came
         self.is_fresh = True
-        self.site_seq, self.site_lts = came.site_seq, came.site_lts
+        self.site_sequence, self.site_lts = came.site_sequence, came.site_lts
         self.holds = frozenset(came.holds) - {self._me}
         self.reception.announced(self._announced, now_us)
-        self._announced = came.link_seq
+        self._announced = came.link_sequence
         self._answer(came, now_us)
 
     def _arrived(self, now_us: int) -> None:
@@ -318,7 +318,7 @@ class Ring:
             mate = self.mates.get(who)
             if mate is None:
                 continue  # our own: it is asked for anew below, if it is still missing
-            wanted = range(max(first, self._link_aru + 1), min(first + count, came.link_seq + 1))
+            wanted = range(max(first, self._link_aru + 1), min(first + count, came.link_sequence + 1))
             found = [number for number in wanted[:room] if self._send_again(number, who, mate, now_us)]
             room -= len(found)
             if len(found) < len(wanted):
@@ -371,7 +371,7 @@ class Ring:
             min(
                 limits.RING_MEMBER_PACKETS,
                 limits.RING_ROUND_PACKETS - others,
-                limits.RING_OPEN_PACKETS - (held.link_seq - self._link_aru),
+                limits.RING_OPEN_PACKETS - (held.link_sequence - self._link_aru),
             ),
         )
 
@@ -395,7 +395,7 @@ class Ring:
             else:
                 self._hurry_us = None
             return
-        self.site_seq, self.site_lts = number, lts
+        self.site_sequence, self.site_lts = number, lts
         held = self.token
         sent = self._send_data(held, now_us)
         has_work = (
@@ -417,8 +417,8 @@ class Ring:
         room = self._room()
         sent = 0
         while self._queue and sent < room:
-            train = self._queue.train(held.link_seq + 1, room - sent)
-            held.link_seq += train.count
+            train = self._queue.train(held.link_sequence + 1, room - sent)
+            held.link_sequence += train.count
             sent += train.count
             self.reception.accept(train.first, train.count, now_us)
             self._open.append(train)
@@ -442,12 +442,12 @@ class Ring:
         going.flow += sent - self._sent_in_round
         self._sent_in_round = sent
         self._ask(going, now_us)
-        self._announced = max(self._announced, going.link_seq)
+        self._announced = max(self._announced, going.link_sequence)
         going.link_aru, going.link_modifier = self._agree(
             going.link_aru, going.link_modifier, self.reception.aru
         )
         going.site_aru, going.site_modifier = self._agree(going.site_aru, going.site_modifier, aru)
-        going.site_seq, going.site_lts = number, lts
+        going.site_sequence, going.site_lts = number, lts
         others = tuple(daemon for daemon in going.holds if daemon != self._me)
         going.holds = (*others, self._me) if holds else others
         self._told_holds = holds

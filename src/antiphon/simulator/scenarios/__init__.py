@@ -5,7 +5,17 @@ from random import Random
 
 from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
-from antiphon.simulator.scenarios import focused, inflight, merge, promises, slow, steady, swarm
+from antiphon.simulator.scenarios import (
+    focused,
+    inflight,
+    merge,
+    promises,
+    sites,
+    slow,
+    steady,
+    streams,
+    swarm,
+)
 
 SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "mixed": steady.mixed,
@@ -14,7 +24,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "large": steady.large,
     "pruned": steady.pruned,
     "swarm": swarm.swarm,
-    "sites": swarm.sites,
+    "sites": sites.sites,
     "partition": focused.partition,
     "crash": focused.crash,
     "restart": focused.restart,
@@ -26,6 +36,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "hundred": focused.hundred,
     "inflight": inflight.inflight,
     "slow": slow.slow,
+    "streams": streams.streams,
 }
 
 

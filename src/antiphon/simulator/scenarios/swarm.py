@@ -1,4 +1,4 @@
-"""The scenarios `swarm` and `sites`: a seed draws which kinds of faults its run may have, and these faults.
+"""The scenario `swarm`: each seed draws which kinds of faults its run may have, and then those faults.
 
 Swarm testing: a run that may have every kind of fault has a little of each, and some of them hide what others
 would show. So each run leaves many kinds out; one in four has a single kind, and heavily.
@@ -35,7 +35,6 @@ from antiphon.simulator.scenarios.parts import coalesce_of, wide
 STATES = ("seg", "rep", "gather", "statetrans", "evs", "op", "ggather", "gop")
 WORKING_MIN_US = 3_000_000
 WORKING_MAX_US = 20_000_000
-SITES_DAEMONS_MAX = 14
 LASTING_LOSS_MAX = 0.05
 """More than that is no network that a cluster must live with for good."""
 
@@ -245,25 +244,16 @@ class Draw:
         return self._random.sample(self._pairs, self._random.randint(1, few))
 
 
-def swarm(random: Random, seed: int) -> Plan:
+def swarm(random: Random, seed: int, scenario: str = "swarm", sites_min: int = 1) -> Plan:
     """Anything may happen to a cluster of any kind, but not everything in one run."""
     daemons = random.randint(10, 20) if random.random() < 0.08 else random.randint(2, 9)
-    return _plan(random, seed, "swarm", daemons, random.randint(1, min(6, daemons)), None)
+    return draw_plan(random, seed, scenario, daemons, random.randint(sites_min, min(6, daemons)), None)
 
 
-def sites(random: Random, seed: int) -> Plan:
-    """The same for sites of up to eight daemons."""
-    sizes = [random.randint(1, 8) for _ in range(random.choice((1, 2, 2, 3)))]
-    while sum(sizes) < 2 or sum(sizes) > SITES_DAEMONS_MAX:
-        largest = sizes.index(max(sizes))
-        sizes[largest] = random.randint(2, 8) if sum(sizes) < 2 else sizes[largest] - 1
-    homes = [site for site, size in enumerate(sizes) for _ in range(size)]
-    return _plan(random, seed, "sites", len(homes), len(sizes), homes)
-
-
-def _plan(
+def draw_plan(
     random: Random, seed: int, scenario: str, daemons: int, site_count: int, homes: list[int] | None
 ) -> Plan:
+    """The same for a cluster of this size; `homes`, if given, are the sites of its daemons."""
     is_near = random.random() < 0.6
     settings = _settings(random, is_near)
     suspect_us = settings.timing().suspect_us

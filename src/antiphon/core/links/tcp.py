@@ -1,0 +1,261 @@
+"""TCP: a link whose order and reliability come from a connection between the two daemons.
+
+Follows: thesis 4.2 ("by simply adding a length field to the beginning of every message written to the TCP
+connection and discarding any partial messages when a connection is closed").
+Deviations:
+- the connection outlives views, because beats and proposals go over it, too; a link uses the one connection
+  that it began with, and when that breaks the link has failed for good: nobody knows what got through
+- a hello shows each side that the other has built its end before data flows, measures the round trip, and
+  repeats as a sign of life: a connection that hangs is noticed by silence, long before TCP gives up
+- little is handed over at a time, so that what waits stays in the link, where updates overtake bundles and
+  unreliable traffic is dropped
+Checked by: tests/paper/test_tcp.py, the oracle's reliable-delivery rules in the simulator.
+"""
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.core.effects import Datagram
+from antiphon.core.links.flow import Regulator
+from antiphon.core.links.link import LinkState
+from antiphon.core.links.packing import Packer
+from antiphon.wire import packet
+from antiphon.wire.packet import Data, Fragment, Hello, Packet, PacketKind, Skip, Update
+
+HELLO_FIRST_US = 20_000
+
+
+class Stream(Struct):
+    """The connection to one other daemon, as the driver tells of it."""
+
+    is_up: bool = False
+    waiting_bytes: int = 0
+    """What was handed over and the connection has not taken yet."""
+
+
+class TcpLink:
+    """One end of a TCP link."""
+
+    protocol = "tcp"
+
+    def __init__(
+        self,
+        *,
+        me: int,
+        peer: int,
+        digest: int,
+        view: int,
+        incarnation: int,
+        peer_incarnation: int,
+        hello_us: int,
+        window_bytes: int,
+        rate_bytes_per_s: int,
+        stream: Stream,
+        datagrams: list[Datagram],
+        now_us: int,
+    ) -> None:
+        self.peer = peer
+        self.state = LinkState.CLOSED
+        self.reason = "no answer yet" if stream.is_up else "no connection yet"
+        self.heard_us = now_us
+        self.counters = dict.fromkeys(
+            ("packets_sent", "packets_received", "unreliable_dropped", "failures", "retransmitted"), 0
+        )
+        self._stream = stream
+        self._datagrams = datagrams
+        self._peer_incarnation = peer_incarnation
+        self._hello_interval_us = hello_us
+        self._handed_max_bytes = min(window_bytes, limits.STREAM_HANDED_BYTES)
+        self._prefixes = {
+            kind: packet.prefix(
+                kind, digest=digest, sender=me, receiver=peer, incarnation=incarnation, view=view
+            )
+            for kind in (PacketKind.HELLO, PacketKind.DATA, PacketKind.UNRELIABLE)
+        }
+        packet_bytes = limits.STREAM_PACKET_BYTES
+        window_packets = max(1, self._handed_max_bytes // packet_bytes)
+        # A configured rate allows the same bursts as on a Hop link.
+        self.regulator = Regulator(window_packets, rate_bytes_per_s, limits.PACKET_DEFAULT_BYTES, now_us)
+        self._queue = Packer(packet_bytes, self._prefixes[PacketKind.DATA])
+        self._unreliable = Packer(packet_bytes, self._prefixes[PacketKind.UNRELIABLE])
+        self._is_bound = False
+        """Whether anything went over the connection, in either direction: then no other will do."""
+        self._sent = 0
+        self._received = 0
+        self._hello_us = now_us
+        self._hello_wait_us = HELLO_FIRST_US
+        self._refill_us: int | None = None
+
+    # Questions --------------------------------------------------------------------------------------------
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of reliable traffic not yet handed over."""
+        return self._queue.waiting_bytes
+
+    @property
+    def largest_waiting_bytes(self) -> int:
+        """Of the bundles some of whose reliable traffic is not yet handed over."""
+        return self._queue.largest_bytes
+
+    @property
+    def unreliable_waiting_bytes(self) -> int:
+        """Bytes of unreliable traffic not yet handed over."""
+        return self._unreliable.waiting_bytes
+
+    @property
+    def in_flight_packets(self) -> int:
+        """Packets that the connection has not taken yet; what it has taken is not ours to count."""
+        return -(-self._stream.waiting_bytes // limits.STREAM_PACKET_BYTES)
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes that the connection has not taken yet."""
+        return self._stream.waiting_bytes
+
+    @property
+    def open_limit_bytes(self) -> int:
+        """What may be handed over, with one packet too much and with what belongs to no link."""
+        return limits.STREAM_OUTPUT_MAX_BYTES + limits.PACKET_MAX_BYTES
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing waits to be sent. What is under way will arrive, or the link fails."""
+        return not (self._queue or self._unreliable)
+
+    # Requests ---------------------------------------------------------------------------------------------
+
+    def send(self, fragment: Fragment) -> None:
+        """Queue bytes of a bundle; `pump` hands them over."""
+        self._queue.add(fragment)
+
+    def send_update(self, update: Update) -> None:
+        """Queue an update; it overtakes the bundles that wait."""
+        self._queue.add_update(update)
+
+    def send_skip(self, skip: Skip) -> None:
+        """Queue a skipped range; it overtakes the bundles that wait."""
+        self._queue.add_skip(skip)
+
+    def send_unreliable(self, fragment: Fragment) -> None:
+        """Queue bytes that may be lost; what does not fit is dropped and counted."""
+        self._unreliable.add(fragment)
+        while (
+            self._unreliable.waiting_bytes > limits.LINK_UNRELIABLE_QUEUE_BYTES
+            and self._unreliable.drop_newest()
+        ):
+            self.counters["unreliable_dropped"] += 1
+
+    def pump(self, now_us: int) -> None:
+        """Hand over what the connection has room for, and the configured rate allows."""
+        self._refill_us = None
+        if self.state is not LinkState.OPEN:
+            return
+        while self._queue and self._has_room(now_us):
+            self._sent += 1
+            self._hand_over(self._queue, self._sent)
+            self.counters["packets_sent"] += 1
+        while self._unreliable and self._has_room(now_us):
+            self._hand_over(self._unreliable, 0)
+
+    def _has_room(self, now_us: int) -> bool:
+        if self._stream.waiting_bytes >= self._handed_max_bytes:
+            return False  # the connection will tell when it has taken some
+        regulator = self.regulator
+        if regulator.has_rate and regulator.may_send_bytes(now_us) < limits.STREAM_PACKET_BYTES:
+            self._refill_us = now_us + regulator.refill_us(limits.STREAM_PACKET_BYTES)
+            return False
+        return True
+
+    def _hand_over(self, queue: Packer, number: int) -> None:
+        train = queue.train(number, 1)
+        self.regulator.sent(train.size_bytes)
+        self._emit(train.buffers, train.size_bytes)
+
+    def _emit(self, buffers: list[bytes | memoryview], size_bytes: int) -> None:
+        self._is_bound = True
+        self._stream.waiting_bytes += size_bytes
+        self._datagrams.append(Datagram(self.peer, buffers, size_bytes, size_bytes))
+
+    # Events: the connection ---------------------------------------------------------------------------------
+
+    def connected(self, now_us: int) -> None:
+        """There is a connection, fresh and empty."""
+        if self.state is LinkState.CLOSED:
+            self.reason = "no answer yet"
+            self._say_hello(now_us, 0)
+
+    def disconnected(self, reason: str) -> None:
+        """The connection broke, and whatever was under way on it is lost."""
+        if self._is_bound:
+            self._fail(f"the connection broke: {reason}")
+
+    def _fail(self, reason: str) -> None:
+        if self.state is not LinkState.FAILED:
+            self.counters["failures"] += 1
+            self.state = LinkState.FAILED
+            self.reason = reason
+
+    # Events: packets ----------------------------------------------------------------------------------------
+
+    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
+        """A packet of the peer came in. What it brings, to be handed upwards."""
+        if incoming.head.incarnation != self._peer_incarnation or self.state is LinkState.FAILED:
+            return []  # the membership will find out, or knows
+        self.heard_us = now_us
+        self._is_bound = True
+        if isinstance(incoming, Hello):
+            self._receive_hello(incoming, now_us)
+            return []
+        if not isinstance(incoming, Data):
+            return []
+        if self.state is LinkState.CLOSED:
+            self._open_up("spoke", now_us)
+        if incoming.head.kind == PacketKind.UNRELIABLE:
+            return [incoming]
+        self.counters["packets_received"] += incoming.count
+        if incoming.head.number != self._received + 1:  # no connection does that
+            self._fail(f"packet {incoming.head.number} came after packet {self._received}")
+            return []
+        self._received += incoming.count
+        return [incoming]
+
+    def _receive_hello(self, hello: Hello, now_us: int) -> None:
+        if hello.echo_us and hello.echo_us <= now_us:
+            self.regulator.measured(now_us - hello.echo_us)
+        opened = self.state is LinkState.CLOSED
+        if not hello.echo_us or opened:
+            self._say_hello(now_us, hello.clock_us)
+        if opened:
+            self._open_up("answered", now_us)
+
+    def _open_up(self, reason: str, now_us: int) -> None:
+        self.state = LinkState.OPEN
+        self.reason = reason
+        self.pump(now_us)
+
+    # Time ---------------------------------------------------------------------------------------------------
+
+    def timeout(self, now_us: int) -> None:
+        """Do whatever is due."""
+        if self._hello_us <= now_us:
+            self._say_hello(now_us, 0)
+        if self._refill_us is not None and self._refill_us <= now_us:
+            self.pump(now_us)
+
+    def next_deadline_us(self) -> int:
+        """When `timeout` has something to do."""
+        if self._refill_us is not None and self._refill_us < self._hello_us:
+            return self._refill_us
+        return self._hello_us
+
+    def _say_hello(self, now_us: int, echo_us: int) -> None:
+        if self._stream.is_up and self.state is not LinkState.FAILED:
+            data = packet.hello(self._prefixes[PacketKind.HELLO], now_us, echo_us)
+            self._emit([data], len(data))
+        if echo_us == 0:
+            self._hello_us = now_us + self._hello_wait_us
+            if self.state is LinkState.CLOSED:
+                self._hello_wait_us = min(self._hello_interval_us, self._hello_wait_us * 3 // 2)
+            else:
+                self._hello_wait_us = self._hello_interval_us

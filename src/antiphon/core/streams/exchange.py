@@ -1,0 +1,293 @@
+"""The connections of one daemon: whom it dials and when, whom it lets in, and which of two that cross stays.
+
+Everything between two daemons whose sites are joined by `tcp` goes over one connection. The driver has the
+sockets; it tells the exchange what happens to them and carries out what the exchange leaves behind:
+
+- `dials`: channels to connect, to the address of their peer
+- `closings`: channels to close, each after one attempt to write what waits in it
+- `outputs`: channels in which something waits to be written; the driver says how much was `written`
+- `next_deadline_us()`: when to call `timeout` at the latest
+
+A packet for a daemon to which there is no connection makes the exchange dial, now or after a pause that grows
+with each vain attempt, and is dropped: beats and proposals are repeated anyway; a link sends nothing then.
+
+Both sides may dial, because often only one of them can: the other one is behind a wall. When both do at the
+same time, the connection that the daemon with the smaller number has dialled stays.
+"""
+
+from collections import Counter
+from typing import Protocol
+
+from antiphon import limits
+from antiphon.core.effects import Datagram
+from antiphon.core.streams.channel import Channel, Phase
+from antiphon.errors import BadPacket
+from antiphon.wire import streams
+from antiphon.wire.packet import is_data
+from antiphon.wire.streams import Answer, Greeting
+
+DIAL_TIMEOUT_US = 3_000_000
+GREETING_TIMEOUT_US = 3_000_000
+REDIAL_FIRST_US = 100_000
+REDIAL_MAX_US = 1_000_000
+"""A daemon that is back, or a path, is noticed within it."""
+
+
+class Talker(Protocol):
+    """Who has something to say to other daemons, and hears them: the node."""
+
+    def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
+        """A packet came over the connection to `peer`; why the connection must end, or nothing."""
+
+    def stream_opened(self, peer: int, now_us: int) -> None:
+        """There is a connection to `peer`."""
+
+    def stream_lost(self, peer: int, reason: str, now_us: int) -> None:
+        """There is none any more."""
+
+    def stream_moved(self, peer: int, waiting_bytes: int, now_us: int) -> None:
+        """The connection has taken some of what was handed over."""
+
+
+class _Line:
+    """What an exchange knows of one other daemon."""
+
+    def __init__(self) -> None:
+        self.open: Channel | None = None
+        self.dialling: Channel | None = None
+        self.redial_us = -(10**15)
+        """No attempt before this."""
+        self.pause_us = REDIAL_FIRST_US
+        self.opened_us = 0
+        self.reason = ""
+        """Why there is no connection, in words."""
+
+    def pause(self, reason: str, now_us: int) -> None:
+        """An attempt was vain, or what came of it is over: wait before the next one."""
+        self.reason = reason
+        self.redial_us = now_us + self.pause_us
+        self.pause_us = min(REDIAL_MAX_US, max(REDIAL_FIRST_US, 2 * self.pause_us))
+
+
+class Exchange:
+    """One daemon's connections to those that it reaches over TCP."""
+
+    def __init__(
+        self, me: int, digest: int, incarnation: int, peers: tuple[int, ...], talker: Talker
+    ) -> None:
+        self.dials: list[Channel] = []
+        self.closings: list[Channel] = []
+        self.outputs: dict[Channel, None] = {}
+        self.counters: Counter[str] = Counter()
+        """What was refused, by reason."""
+        self.facts: Counter[str] = Counter()
+        """What happens in every life."""
+        self._me = me
+        self._digest = digest
+        self._incarnation = incarnation
+        self._talker = talker
+        self._lines = {peer: _Line() for peer in peers}
+        self._unsettled: dict[Channel, None] = {}
+        """Those with a deadline, oldest first."""
+
+    # Questions --------------------------------------------------------------------------------------------
+
+    def serves(self, peer: int) -> bool:
+        """Whether everything to this daemon goes over a connection."""
+        return peer in self._lines
+
+    def describe(self) -> dict[int, dict[str, object]]:
+        """The state of each line, ready for JSON."""
+        return {
+            peer: {
+                "state": "open" if line.open else "dialling" if line.dialling else "closed",
+                "dialled": None if line.open is None else line.open.is_dialled,
+                "waiting_bytes": 0 if line.open is None else line.open.waiting_bytes,
+                "reason": line.reason,
+            }
+            for peer, line in self._lines.items()
+        }
+
+    def next_deadline_us(self) -> int | None:
+        """When `timeout` has something to do."""
+        return min((channel.deadline_us for channel in self._unsettled), default=None)
+
+    # Events: the node -------------------------------------------------------------------------------------
+
+    def send(self, datagram: Datagram, now_us: int) -> None:
+        """Packets of the node, for a daemon that this exchange serves; each becomes a frame."""
+        line = self._lines[datagram.receiver]
+        channel = line.open
+        if channel is None:
+            self.facts["dropped unconnected"] += 1
+            if line.dialling is None and now_us >= line.redial_us:
+                self._dial(datagram.receiver, line, now_us)
+        elif channel.waiting_bytes + datagram.size_bytes > limits.STREAM_OUTPUT_MAX_BYTES and not is_data(
+            datagram.buffers[0]
+        ):  # data is bounded by the link, and must not be lost
+            self.facts["dropped full"] += 1
+        else:
+            assert datagram.size_bytes <= datagram.segment_bytes, "a train on a connection"
+            channel.queue(streams.length(datagram.size_bytes), *datagram.buffers)
+            self.outputs[channel] = None
+
+    def hang_up(self, peer: int, reason: str, now_us: int) -> None:
+        """End the connection to a daemon, if there is one."""
+        channel = self._lines[peer].open
+        if channel is not None:
+            self._close(channel, reason, now_us)
+
+    def _dial(self, peer: int, line: _Line, now_us: int) -> None:
+        line.dialling = channel = Channel(peer, now_us + DIAL_TIMEOUT_US)
+        self._unsettled[channel] = None
+        self.dials.append(channel)
+
+    # Events: the sockets ----------------------------------------------------------------------------------
+
+    def connected(self, channel: Channel, now_us: int) -> None:
+        """A call was answered by the network."""
+        if channel.phase is not Phase.DIALLING:
+            return
+        assert channel.peer is not None
+        channel.phase = Phase.GREETING
+        channel.deadline_us = now_us + GREETING_TIMEOUT_US
+        self._greet(channel, channel.peer, Answer.WELCOME)
+
+    def accepted(self, now_us: int) -> Channel:
+        """Somebody has called."""
+        strangers = [channel for channel in self._unsettled if channel.peer is None]
+        if len(strangers) >= limits.STREAM_STRANGERS_MAX:
+            self.counters["stream: too many strangers"] += 1
+            self._close(strangers[0], "too many strangers", now_us)
+        channel = Channel(None, now_us + GREETING_TIMEOUT_US)
+        self._unsettled[channel] = None
+        return channel
+
+    def received(self, channel: Channel, data: memoryview, now_us: int) -> None:
+        """Bytes came in."""
+        if channel.phase is Phase.CLOSED:
+            return
+        is_greeting = channel.phase is Phase.GREETING
+        try:
+            longest_bytes = limits.PACKET_MAX_BYTES
+            if is_greeting and channel.peer is None:  # a stranger has nothing to say that is longer
+                longest_bytes = streams.GREETING_BYTES
+            for frame in channel.split(data, longest_bytes):
+                if channel.phase is Phase.GREETING:
+                    self._greeted(channel, streams.parse_greeting(frame), now_us)
+                elif channel.phase is Phase.OPEN:
+                    assert channel.peer is not None
+                    reason = self._talker.receive_stream(channel.peer, frame, now_us)
+                    if reason:
+                        raise BadPacket(reason)
+        except BadPacket as error:
+            self.counters[f"stream: {error.reason}"] += 1
+            self._close(channel, f"bad input: {error.reason}", now_us)
+
+    def written(self, channel: Channel, size_bytes: int, now_us: int) -> None:
+        """The connection has taken so much of the channel's batch."""
+        channel.written(size_bytes)
+        if not channel.waiting_bytes:
+            self.outputs.pop(channel, None)
+        if channel.phase is Phase.OPEN:
+            assert channel.peer is not None
+            self._talker.stream_moved(channel.peer, channel.waiting_bytes, now_us)
+
+    def ended(self, channel: Channel, reason: str, now_us: int) -> None:
+        """The connection is over, or a call was not answered."""
+        self._close(channel, reason, now_us)
+
+    def timeout(self, now_us: int) -> None:
+        """Do whatever is due."""
+        for channel in [channel for channel in self._unsettled if channel.deadline_us <= now_us]:
+            self._close(channel, "no answer", now_us)
+
+    # Greetings --------------------------------------------------------------------------------------------
+
+    def _greet(self, channel: Channel, peer: int, answer: Answer) -> None:
+        said = Greeting(self._digest, self._me, peer, self._incarnation, answer)
+        channel.queue(streams.greeting(said))
+        self.outputs[channel] = None
+
+    def _greeted(self, channel: Channel, said: Greeting, now_us: int) -> None:
+        """The other side says who it is."""
+        if channel.is_dialled:
+            self._answered(channel, said, now_us)
+            return
+        if said.digest != self._digest:
+            self._refuse(channel, said, Answer.OTHER_CONFIGURATION, now_us)
+        elif said.receiver != self._me or said.sender not in self._lines:
+            self._refuse(channel, said, Answer.NOT_A_NEIGHBOUR, now_us)
+        else:
+            self._let_in(channel, said, now_us)
+
+    def _answered(self, channel: Channel, said: Greeting, now_us: int) -> None:
+        assert channel.peer is not None
+        if said.answer is not Answer.WELCOME:
+            if said.answer is not Answer.CROSSED:
+                self.counters[f"stream: refused, {said.answer.words}"] += 1
+            self._close(channel, f"refused: {said.answer.words}", now_us)
+        elif said.digest != self._digest or said.sender != channel.peer or said.receiver != self._me:
+            raise BadPacket("greeting: from somebody else")
+        else:
+            self._open(channel, said, now_us)
+
+    def _let_in(self, channel: Channel, said: Greeting, now_us: int) -> None:
+        """A neighbour has called. It has no connection to us, or had none when it called."""
+        line = self._lines[said.sender]
+        ours_stays = self._me < said.sender
+        if line.open is not None:
+            if ours_stays and line.open.is_dialled and line.open.incarnation == said.incarnation:
+                # It called before it had our call; or it has lost the connection, and will say so when asked.
+                line.open.queue(streams.SIGN_OF_LIFE)
+                self.outputs[line.open] = None
+                self._refuse(channel, said, Answer.CROSSED, now_us)
+                return
+            self._close(line.open, "the other side has begun a new one", now_us)
+        if line.dialling is not None:
+            if ours_stays and line.dialling.phase is Phase.GREETING:
+                self._refuse(channel, said, Answer.CROSSED, now_us)
+                return
+            self._close(line.dialling, "the other side was faster", now_us)
+        channel.peer = said.sender
+        self._greet(channel, said.sender, Answer.WELCOME)
+        self._open(channel, said, now_us)
+
+    def _refuse(self, channel: Channel, said: Greeting, answer: Answer, now_us: int) -> None:
+        if answer is not Answer.CROSSED:
+            self.counters[f"stream: refused a caller, {answer.words}"] += 1
+        self._greet(channel, said.sender, answer)
+        self._close(channel, answer.words, now_us)
+
+    def _open(self, channel: Channel, said: Greeting, now_us: int) -> None:
+        channel.phase = Phase.OPEN
+        channel.incarnation = said.incarnation
+        self._unsettled.pop(channel, None)
+        line = self._lines[said.sender]
+        line.open, line.dialling = channel, None
+        line.opened_us = now_us
+        line.reason = ""
+        self.facts["opened"] += 1
+        self._talker.stream_opened(said.sender, now_us)
+
+    def _close(self, channel: Channel, reason: str, now_us: int) -> None:
+        if channel.phase is Phase.CLOSED:
+            return
+        channel.phase = Phase.CLOSED
+        self._unsettled.pop(channel, None)
+        self.outputs.pop(channel, None)
+        self.closings.append(channel)
+        line = None if channel.peer is None else self._lines[channel.peer]
+        if line is None:
+            return
+        assert channel.peer is not None
+        if line.dialling is channel:
+            line.dialling = None
+            line.pause(reason, now_us)
+        elif line.open is channel:
+            line.open = None
+            if now_us - line.opened_us > REDIAL_MAX_US:
+                line.pause_us = 0  # it was fine
+            line.pause(reason, now_us)
+            self.facts["lost"] += 1
+            self._talker.stream_lost(channel.peer, reason, now_us)

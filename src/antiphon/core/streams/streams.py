@@ -1,0 +1,85 @@
+"""A node's side of its connections: what comes over them goes to the node, their fate to its links."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from antiphon.config import Config
+from antiphon.core.effects import Datagram
+from antiphon.core.links.tcp import Stream, TcpLink
+from antiphon.core.term import Term
+from antiphon.core.watch import Watch
+from antiphon.errors import BadPacket
+from antiphon.wire import packet
+from antiphon.wire.packet import Packet
+
+ANOTHER_SENDER = "packet: over another one's connection"
+
+
+class Streams:
+    """The talker for which an `exchange.Exchange` keeps connections."""
+
+    def __init__(
+        self,
+        config: Config,
+        me: int,
+        working: Callable[[], Term | None],
+        receive: Callable[[Packet, int], None],
+        counters: Counter[str],
+        datagrams: list[Datagram],
+    ) -> None:
+        """`working` has the links that are in use, `receive` takes packets; `watch` is still to be set."""
+        self.states = {peer: Stream() for peer in config.stream_peers_of(me)}
+        self.watch: Watch
+        self._working = working
+        self._receive = receive
+        self._counters = counters
+        self._datagrams = datagrams
+
+    def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
+        """A packet came over the connection to this daemon; why the connection must end, or nothing.
+
+        The buffer may be used again after the call. What is refused is counted.
+        """
+        self.watch.notice_pause(self._working(), now_us)
+        try:
+            incoming = packet.parse(data)
+        except BadPacket as error:
+            self._counters[error.reason] += 1
+            return error.reason
+        if incoming.head.sender != peer:
+            self._counters[ANOTHER_SENDER] += 1
+            return ANOTHER_SENDER
+        self._receive(incoming, now_us)
+        return ""
+
+    def stream_opened(self, peer: int, now_us: int) -> None:
+        """There is a connection to this daemon, fresh and empty."""
+        self.states[peer].is_up = True
+        self.states[peer].waiting_bytes = 0
+        link = self._link(peer)
+        if link is not None:
+            link.connected(now_us)
+
+    def stream_lost(self, peer: int, reason: str, now_us: int) -> None:
+        """The connection to this daemon is over, and whatever was under way on it is lost."""
+        self.states[peer].is_up = False
+        self.states[peer].waiting_bytes = 0
+        link = self._link(peer)
+        if link is not None:
+            link.disconnected(reason)
+            self.watch.due_us = now_us
+
+    def stream_moved(self, peer: int, waiting_bytes: int, now_us: int) -> None:
+        """Of what the driver has taken over for this daemon, so much still waits to be written."""
+        for datagram in self._datagrams:  # what it has not taken over yet waits, too
+            if datagram.receiver == peer:
+                waiting_bytes += datagram.size_bytes
+        self.states[peer].waiting_bytes = waiting_bytes
+        link = self._link(peer)
+        if link is not None:
+            link.pump(now_us)
+
+    def _link(self, peer: int) -> TcpLink | None:
+        term = self._working()
+        link = None if term is None else term.links.get(peer)
+        return link if isinstance(link, TcpLink) else None

@@ -1,0 +1,110 @@
+"""What stands on a TCP connection between two daemons: frames, each with a packet, after a greeting.
+
+    offset size  field
+     0     4    length         of what follows, at most limits.PACKET_MAX_BYTES; 0: only a sign of life
+     4          a packet as it is on UDP, see `packet`
+
+The first frame in each direction is a greeting. Whoever has dialled speaks first.
+
+    offset size  field
+     0     1    magic          0xA8
+     1     1    version        1
+     2     1    answer         0: come in. Otherwise why not, see Answer; the connection ends
+     3     1    zero
+     4     4    digest         of the configuration
+     8     2    sender         daemon number
+    10     2    receiver       daemon number
+    12     4    incarnation    of the sender's process
+"""
+
+from enum import IntEnum
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import BadPacket
+
+MAGIC = 0xA8
+VERSION = 1
+
+_LENGTH = Layout("!I")
+LENGTH_BYTES = _LENGTH.size
+_GREETING = Layout("!BBBBIHHI")
+GREETING_BYTES = _GREETING.size
+
+
+class Answer(IntEnum):
+    """What a greeting says beside who its sender is."""
+
+    WELCOME = 0
+    OTHER_CONFIGURATION = 1
+    NOT_A_NEIGHBOUR = 2
+    """Or one with which everything goes over UDP."""
+    CROSSED = 3
+    """Both sides have dialled, and the other connection stays."""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.name.lower().replace("_", " ")
+
+
+class Greeting(Struct, frozen=True):
+    """Who is at the other end of a connection."""
+
+    digest: int
+    sender: int
+    receiver: int
+    incarnation: int
+    answer: Answer = Answer.WELCOME
+
+
+SIGN_OF_LIFE = _LENGTH.pack(0)
+"""A whole frame without a packet."""
+
+
+def length(size_bytes: int) -> bytes:
+    """What stands before a packet of this size."""
+    return _LENGTH.pack(size_bytes)
+
+
+def greeting(said: Greeting) -> bytes:
+    """A whole frame with a greeting."""
+    return _LENGTH.pack(GREETING_BYTES) + _GREETING.pack(
+        MAGIC, VERSION, said.answer, 0, said.digest, said.sender, said.receiver, said.incarnation
+    )
+
+
+def parse_greeting(body: memoryview) -> Greeting:
+    """The greeting in a frame; BadPacket with a reason otherwise."""
+    if len(body) != GREETING_BYTES:
+        raise BadPacket("greeting: wrong size")
+    magic, version, answer, _zero, digest, sender, receiver, incarnation = _GREETING.unpack(body)
+    if magic != MAGIC:
+        raise BadPacket("greeting: not ours")
+    if version != VERSION:
+        raise BadPacket("greeting: unknown version")
+    if answer > max(Answer):
+        raise BadPacket("greeting: unknown answer")
+    return Greeting(digest, sender, receiver, incarnation, Answer(answer))
+
+
+def split(data: memoryview, longest_bytes: int = limits.PACKET_MAX_BYTES) -> tuple[list[memoryview], int]:
+    """The bodies of the frames that are whole, but for empty ones, and how many bytes of `data` they took.
+
+    BadPacket if a frame is longer than `longest_bytes`: there is no way to find the next one then.
+    """
+    whole: list[memoryview] = []
+    at, end = 0, len(data)
+    while end - at >= LENGTH_BYTES:
+        (size,) = _LENGTH.unpack_from(data, at)
+        if size > longest_bytes:
+            raise BadPacket("frame: too long")
+        if at + LENGTH_BYTES + size > end:
+            break
+        at += LENGTH_BYTES
+        if size:
+            whole.append(data[at : at + size])
+        at += size
+    return whole, at
