@@ -471,31 +471,10 @@ class Node:
         term.forwarder.timeout(now_us)
         term.announce(now_us)
         if term.ring is not None:
-            self._let_token_go(term, term.ring, now_us)
-        touched = term.forwarder.touched
-        if touched:
-            for link in touched.values():
-                link.pump(now_us)
-            touched.clear()
-
-    def _let_token_go(self, term: Term, ring: Ring, now_us: int) -> None:
-        """Whatever the token was needed for is done."""
-        order = term.order
-        origin = self._origin if self._changeover is None else self._changeover.origin
-        ring.conclude(
-            now_us,
-            number=order.issued,
-            lts=order.lines.clock,
-            aru=order.lines.aru,
-            holds=term.hold.is_wanted_here,
-            is_wanted=origin.is_waiting or (self._has_leave and may_go_on(self, now_us)),
-            matters=order.highest_lts > order.lines.own_aru,
-        )
-        if not ring.is_holding:
-            order.turn_is_over()
-        order.vouched(ring.site_aru)
-        if order.moved:
-            self.is_settled = False
+            origin = self._origin if self._changeover is None else self._changeover.origin
+            term.let_token_go(origin.is_waiting or (self._has_leave and may_go_on(self, now_us)), now_us)
+            self.is_settled = not term.order.moved
+        term.pump(now_us)
 
     def _settle_changeover(self, changeover: Changeover, now_us: int) -> None:
         order = changeover.new.order

@@ -111,6 +111,30 @@ class Term:
             raise BadPacket("packet: not from a neighbour")
         return self.links[head.sender].receive(incoming, now_us)
 
+    def pump(self, now_us: int) -> None:
+        """Send what was given to links since the last time."""
+        touched = self.forwarder.touched
+        if touched:
+            for link in touched.values():
+                link.pump(now_us)
+            touched.clear()
+
+    def let_token_go(self, is_wanted: bool, now_us: int) -> None:
+        """Whatever our ring's token was needed for is done; `is_wanted` says that something waits for it."""
+        order, ring = self.order, self.ring
+        assert ring is not None
+        ring.conclude(
+            now_us,
+            number=order.issued,
+            lts=order.lines.clock,
+            aru=order.lines.aru,
+            holds=self.hold.is_wanted_here,
+            is_wanted=is_wanted,
+            matters=order.highest_lts > order.lines.own_aru,
+        )
+        order.is_turn = ring.is_holding
+        order.vouched(ring.site_aru)
+
     # What our source says to the others -------------------------------------------------------------------
 
     @property

@@ -118,10 +118,6 @@ class SymmetricOrder:
         self.issued = max(self.issued, number)
         self.update(Update(self.source, False, 0, number, lts, 0))
 
-    def turn_is_over(self) -> None:
-        """The token has gone on, with our clock."""
-        self.is_turn = False
-
     def vouched(self, aru: int) -> None:
         """Everybody in our segment has everything up to this lts."""
         if aru > self.lines.own_aru:

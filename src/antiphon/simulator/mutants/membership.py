@@ -253,8 +253,8 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "delivers in the frozen view", "recovered bundles are delivered as they come, before the signal",
-        frozenset(("2.4", "2.8")), Node, "settle", _delivers_in_the_frozen_view, "swarm",
-        seeds=40, shown_by=13,
+        frozenset(("2.4", "2.8")), Node, "settle", _delivers_in_the_frozen_view, "sites", seeds=40,
+        shown_by=32,
     ),
     Mutant(
         "clock at the identifier", "a daemon's clock is set back to the identifier of its new view",

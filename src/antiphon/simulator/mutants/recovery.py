@@ -286,11 +286,13 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "all services dropped", "reliable and FIFO messages are dropped after a hole, too",
-        frozenset(("2.7",)), Recovery, "is_delivered", _all_services_dropped, "swarm",
+        frozenset(("2.7",)), Recovery, "is_delivered", _all_services_dropped, "sites", seeds=40,
+        shown_by=17,
     ),
     Mutant(
         "own holes only", "every daemon drops what comes after the holes that it sees itself",
-        frozenset(("2.7",)), Recovery, "_look_at", _own_holes_only, "swarm",
+        frozenset(("2.7",)), Recovery, "_look_at", _own_holes_only, "sites", seeds=40,
+        shown_by=17,
     ),
     Mutant(
         "signal at the end", "everything counts as certain, also what the lost ones may not have",
