@@ -13,7 +13,7 @@ PROGRAMS := src tests bench examples
 
 help:
 	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
-	@echo "make test       the whole test suite, about two minutes"
+	@echo "make test       the whole test suite, five to ten minutes on two cores"
 	@echo "make test-long  thousands of simulator seeds, plans on real networks, the slow tests"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make bench      throughput and latency on this machine"
