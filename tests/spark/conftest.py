@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from antiphon.spark.session import JAVA_OPTIONS, spark_session
+    from antiphon.spark.session import QUICK_JAVA_OPTIONS, spark_session
 
     session = spark_session(
         "tests",
@@ -28,8 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
-            # Tests are short: compile little, collect simply.
-            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": QUICK_JAVA_OPTIONS,
         },
     )
     yield session
