@@ -165,4 +165,6 @@ def _told(outcomes: "list[Outcome]") -> Iterator[str]:
         if outcome.runs > len(runs):
             yield f"... and in {outcome.runs - len(runs):,} more runs"
     broken = [outcome.name for outcome in outcomes if outcome.violations]
-    yield f"broken: {', '.join(broken)}" if broken else "every property was kept"
+    idle = sum(not outcome.checked for outcome in outcomes)
+    kept = f"every property was kept; {idle} had nothing to check" if idle else "every property was kept"
+    yield f"broken: {', '.join(broken)}" if broken else kept
