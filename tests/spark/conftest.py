@@ -14,7 +14,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[
             os.close(os.open(tmp_path_factory.getbasetemp().parent / "has-spark", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             pytest.fail("another process of this run has a Spark session: see tests/conftest.py")
-    from antiphon.spark.session import JAVA_OPTIONS, spark_session
+    from antiphon.spark.session import QUICK_JAVA_OPTIONS, spark_session
 
     session = spark_session(
         "tests",
@@ -23,8 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
-            # Tests are short: compile little, collect simply.
-            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": QUICK_JAVA_OPTIONS,
         },
     )
     yield session

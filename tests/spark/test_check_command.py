@@ -12,7 +12,7 @@ from antiphon.cli.main import exit_code
 from antiphon.simulator.run import run_seed
 from antiphon.trace import Trace, read
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

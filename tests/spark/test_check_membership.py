@@ -7,7 +7,7 @@ from membership_lies import MEMBERSHIP_LIES, SIMULATED_ONLY
 from antiphon.spark.conformance import Violation
 from antiphon.spark.conformance.membership_properties import MEMBERSHIP
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(1_800)
 
 CASES = [(lie, kind) for lie in MEMBERSHIP_LIES for kind in KINDS] + [
     (lie, "simulated") for lie in SIMULATED_ONLY

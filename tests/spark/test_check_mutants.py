@@ -9,7 +9,7 @@ from antiphon.simulator.mutants import MUTANTS, Mutant
 from antiphon.simulator.oracle import judge
 from antiphon.spark.conformance import PROPERTIES, Violation
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(1_800)
 
 
 def numbers(names: Iterable[str]) -> set[str]:

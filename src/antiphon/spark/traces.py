@@ -177,10 +177,26 @@ def _headers(spark: "SparkSession", folder: str) -> "DataFrame":
     good = {row.file for row in found if row.format == FORMAT and row.version == VERSION}
     _refuse({_plain(file) for file in files} - {_plain(file) for file in good}, _STRANGE)
     _refuse_doubles(found)
-    # In a live run not everybody knows all of it: a client is told of its own daemon only.
-    lists = (F.max_by(name, F.size(name)).alias(name) for name in ("daemons", "sites"))
-    words = (F.any_value(name, True).alias(name) for name in ("scenario", "seed", "live"))
-    return headers.groupBy("run").agg(*words, *lists)
+    return _runs(spark, found)
+
+
+def _runs(spark: "SparkSession", headers: list[Any]) -> "DataFrame":
+    """One row per run. There is one header a file, so they are brought together here: every line of every
+    file was looked at to find them, and would be again."""
+    from pyspark.sql.types import StructType
+
+    schema = _header_schema()
+    names = ("run", "scenario", "seed", "live", "daemons", "sites")
+    runs: dict[str, dict[str, Any]] = {}
+    for header in headers:
+        known = runs.setdefault(header.run, dict.fromkeys(names))
+        for name in names:
+            value = header[name]
+            # In a live run not everybody knows all of it: a client is told of its own daemon only.
+            if known[name] is None or (isinstance(value, list) and len(value) > len(known[name])):
+                known[name] = value
+    rows = [tuple(known[name] for name in names) for known in runs.values()]
+    return spark.createDataFrame(rows, StructType([schema[name] for name in names]))
 
 
 def _header_schema() -> Any:

@@ -229,8 +229,8 @@ def _check(
     ingest_traces(spark, str(folder.unchecked), tables)
     events = read_traces(spark, tables).count()
     for outcome in check_tables(spark, tables, str(folder.work), properties, lambda outcome: advance(1)):
-        for violation in outcome.told:
-            broken[violation.run].add(violation.name)
+        for run in outcome.by_run:
+            broken[run].add(outcome.name)
 
     def keeps(run: str) -> bool:
         outcome = folder.outcome(run)

@@ -5,14 +5,16 @@ here the same properties are jobs over tables. No job joins deliveries with deli
 along one process, groups by view or message, and joins with tables of views.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
 from typing import TYPE_CHECKING
 
 from antiphon.spark.conformance.membership_properties import MEMBERSHIP
 from antiphon.spark.conformance.message_properties import MESSAGES
 from antiphon.spark.conformance.model import Model
-from antiphon.spark.conformance.verdict import Outcome, Property, Violation
-from antiphon.spark.traces import ingest_traces, is_ingested
+from antiphon.spark.conformance.verdict import Outcome, Property, Violation, judge
+from antiphon.spark.traces import ingest_traces, is_ingested, read_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +29,19 @@ def _place(prop: Property) -> tuple[int, str]:
 
 
 PROPERTIES: tuple[Property, ...] = tuple(sorted((*MEMBERSHIP, *MESSAGES), key=_place))
+WHOLE_EVENTS = 1_000_000
+"""Up to so many events every table is one part, and properties are checked together: what each of many small
+tasks costs is then more than what it does."""
+COMPILED_EVENTS = 200_000
+"""Up to so many, Java code made for a job takes longer to compile than the job takes without it."""
+_WHOLE = {
+    # A table that is sent to all tasks would be a job of its own.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # Where rows are exchanged all the same, they stay together, and no plan is made anew after each stage.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def check(
@@ -56,12 +71,36 @@ def check_tables(
     heard: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """The same for traces that were ingested to `tables`."""
-    model = Model(spark, tables, f"{work}/model")
-    rows = model.events.groupBy("event", "live").count().collect()
+    rows = read_traces(spark, tables).groupBy("event", "live").count().collect()
     counts = {(row.event, row.live): row["count"] for row in rows}
-    outcomes = []
-    for prop in properties:
-        outcome = prop.check(model, counts)
-        outcomes.append(outcome)
-        heard(outcome)
-    return outcomes
+    wanted = list(properties)
+    events = sum(counts.values())
+    is_small = events <= WHOLE_EVENTS
+    settings = {**(_WHOLE if is_small else {}), **(_INTERPRETED if events <= COMPILED_EVENTS else {})}
+    model = Model(spark, tables, f"{work}/model", is_whole=is_small)
+    outcomes: dict[str, Outcome] = {}
+    with _set(spark, settings):
+        for together in _families(wanted) if is_small else ([prop] for prop in wanted):
+            for outcome in judge(model, together, counts):
+                outcomes[outcome.name] = outcome
+                heard(outcome)
+    return [outcomes[prop.name] for prop in wanted]
+
+
+def _families(properties: Sequence[Property]) -> Iterator[list[Property]]:
+    """Those that ask for the same tables, to be checked by one job."""
+    for kind in product((True, False), repeat=2):
+        yield [prop for prop in properties if (prop in MEMBERSHIP, prop.is_of_daemons) == kind]
+
+
+@contextmanager
+def _set(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    """These settings of the session, for a while."""
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, found in before.items():
+            spark.conf.set(name, str(found))

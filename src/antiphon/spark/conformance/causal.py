@@ -40,7 +40,7 @@ def _look(model: Model) -> "DataFrame":
     bar = F.struct(
         F.when(is_send, F.col("lts") - 1).otherwise(F.col("lts")).alias("lts"), "message", "position"
     )
-    seen = sends.unionByName(deliveries).withColumn("cause", F.max(bar).over(before))
+    seen = model.parts(sends.unionByName(deliveries)).withColumn("cause", F.max(bar).over(before))
     # An unreliable message takes no place of its own: it has the stamp of the newest thing in its past.
     least = F.col("cause.lts") + F.col("is_reliable").cast("long")
     found = seen.where(is_send & (F.col("lts") < least))
@@ -65,7 +65,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     newest = F.max(F.struct("lts", "bundle", "position")).over(before)
-    seen = sends.unionByName(deliveries).withColumn("newest", newest)
+    seen = model.parts(sends.unionByName(deliveries)).withColumn("newest", newest)
     found = seen.where(F.col("is_send") & (F.col("lts") <= F.col("newest.lts")))
     return findings(
         found,

@@ -50,21 +50,28 @@ class Model:
     plans short. All are DataFrames that read Parquet: they can be asked again and again.
     """
 
-    def __init__(self, spark: "SparkSession", folder: str, work: str) -> None:
+    def __init__(self, spark: "SparkSession", folder: str, work: str, is_whole: bool = False) -> None:
+        """`is_whole`: every table is one part. A job is then one task, and no rows are exchanged between
+        tasks: for few events that is most of what a job costs."""
         self.spark = spark
         self._folder = folder
         self._work = work
+        self.is_whole = is_whole
 
     def landed(self, name: str, frame: "DataFrame") -> "DataFrame":
         """`frame` as it is on disk, under a name that nobody else uses."""
         path = f"{self._work}/{name}"
-        frame.write.mode("overwrite").parquet(path)
-        return self.spark.read.schema(frame.schema).parquet(path)
+        self.parts(frame).write.mode("overwrite").parquet(path)
+        return self.parts(self.spark.read.schema(frame.schema).parquet(path))
+
+    def parts(self, frame: "DataFrame") -> "DataFrame":
+        """`frame` in as many parts as tables have here."""
+        return frame.coalesce(1) if self.is_whole else frame
 
     @cached_property
     def events(self) -> "DataFrame":
         """All events, as `read_traces` gives them."""
-        return read_traces(self.spark, self._folder)
+        return self.parts(read_traces(self.spark, self._folder))
 
     def of(self, *events: Event) -> "DataFrame":
         """All events of some kinds."""
@@ -141,7 +148,7 @@ class Model:
     def _terms(self) -> "DataFrame":
         key = ["run", "process", "group"]
         marks = self._view_events.unionByName(self.of(Event.LEFT, Event.TRANSSIG).select(*_VIEW_COLUMNS))
-        marks = marks.select(
+        marks = self.parts(marks).select(
             "run", "live", "process", "daemon", "position", "time_us", "event",
             _first("groups").alias("group"), _first("views").alias("view"), "members", "transitional",
             "changed", "cause",
@@ -439,7 +446,7 @@ class Model:
         named = bundles.join(terms, here & (F.col("bundle")[0] == F.col("term_view")), "left")
         is_lost = F.col("term_view").isNull()
         rest = named.where(is_lost).select(*bundles.columns).join(terms, here, "left")
-        placed = named.where(~is_lost).unionByName(rest)
+        placed = self.parts(named.where(~is_lost).unionByName(rest))
         too_late = F.exists(
             "signals",
             lambda one: (one["position"] < F.col("position")) & F.arrays_overlap(one["groups"], "groups"),

@@ -49,12 +49,10 @@ def _not_by_all(model: Model) -> "DataFrame":
     # By the word of those who delivered it, and went on, who comes along with them.
     after = judged.where(~in_peace).drop("end_transitional").withColumn("taker", F.explode(_after("process")))
     along = after.join(ends, [*key, "taker"]).where(F.array_contains("end_transitional", F.col("process")))
-    found = (
-        judged.where(in_peace)
-        .drop("end_transitional")
-        .unionByName(along.drop("end_transitional", "taker"))
-        .dropDuplicates([*key, "message", "process"])
+    both = (
+        judged.where(in_peace).drop("end_transitional").unionByName(along.drop("end_transitional", "taker"))
     )
+    found = model.parts(both).dropDuplicates([*key, "message", "process"])
     witness = F.col("takers")[0]["process"]
     return findings(
         found,
@@ -169,12 +167,10 @@ def _bundles_not_by_all(model: Model) -> "DataFrame":
     along = after.join(ends, ["run", "view", "taker"]).where(
         F.array_contains("end_transitional", F.col("daemon"))
     )
-    found = (
-        judged.where(in_peace)
-        .drop("end_transitional")
-        .unionByName(along.drop("end_transitional", "taker"))
-        .dropDuplicates(["run", "bundle", "daemon"])
+    both = (
+        judged.where(in_peace).drop("end_transitional").unionByName(along.drop("end_transitional", "taker"))
     )
+    found = model.parts(both).dropDuplicates(["run", "bundle", "daemon"])
     witness = F.col("takers")[0]
     return findings(
         found,

@@ -69,7 +69,7 @@ class Traffic:
             F.col("checksum").alias("delivered_checksum"),
             F.xxhash64("groups", "service").alias("content"), F.col("lts").alias("stamp"),
         )  # fmt: skip
-        both = sends.unionByName(deliveries, allowMissingColumns=True)
+        both = model.parts(sends.unionByName(deliveries, allowMissingColumns=True))
         found = both.groupBy("run", "live", "message").agg(
             F.any_value("sent", F.lit(True)).alias("sent"),
             F.collect_set("receiver").alias("receivers"),
@@ -245,8 +245,10 @@ class Traffic:
         deliveries = model.bundle_deliveries.select(
             "run", "live", "bundle", said.alias("said"), taker.alias("taker"), content.alias("content")
         )
-        everything = sends.unionByName(holds, allowMissingColumns=True).unionByName(
-            deliveries, allowMissingColumns=True
+        everything = model.parts(
+            sends.unionByName(holds, allowMissingColumns=True).unionByName(
+                deliveries, allowMissingColumns=True
+            )
         )
         found = (
             everything.where(F.col("bundle").isNotNull())

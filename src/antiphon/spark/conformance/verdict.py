@@ -1,15 +1,16 @@
 """A property as a Spark job, and what is said when a run breaks it.
 
-A property is a function from the model to a DataFrame of findings, see `findings`. How many there are, and
-the first few of each run, is all that leaves Spark.
+A property is a function from the model to a DataFrame of findings, see `findings`. Several properties are one
+job: what most jobs cost is not their rows but their plans and stages, and what one property brings together
+another one can use. How many findings a run has, and the first few of them, is all that leaves Spark.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
 from antiphon.trace import Event, Identity
@@ -84,8 +85,15 @@ class Outcome(Struct, frozen=True):
     """All of them."""
     runs: int
     """In how many runs."""
+    by_run: dict[str, int]
+    """Violations of each run that has some, whatever their number: the verdict on a run is exact."""
     told: tuple[Violation, ...]
-    """The first few of each run."""
+    """The first few of each run, of `RUNS_MAX` runs."""
+
+    @property
+    def name(self) -> str:
+        """As in the verdict of the simulator's oracle."""
+        return f"{self.number} {self.title}"
 
 
 class Property(Struct, frozen=True):
@@ -101,29 +109,58 @@ class Property(Struct, frozen=True):
     look: Callable[[Model], "DataFrame"]
     """Findings, in the form that `findings` gives them."""
 
-    def check(self, model: Model, counts: Counts) -> Outcome:
-        """Run the job; `counts` says how many events there are."""
-        in_run = Window.partitionBy("run")
-        ranked = self.look(model).withColumns(
-            {
-                "total": F.count("*").over(in_run),
-                "place": F.row_number().over(in_run.orderBy("positions", "what")),
-            }
-        )
-        few = ranked.where(F.col("place") <= VIOLATIONS_MAX).collect()
-        totals = {row.run: row.total for row in few}
-        named = set(sorted(totals)[:RUNS_MAX])
+    @property
+    def name(self) -> str:
+        """As in the verdict of the simulator's oracle."""
+        return f"{self.number} {self.title}"
+
+    @property
+    def is_of_daemons(self) -> bool:
+        """Whether it speaks of daemons and bundles, and not of clients and messages."""
+        return not {Event.VIEW, Event.TRANSSIG, Event.SEND, Event.DELIVER}.intersection(self.subject)
+
+    def outcome(self, found: Sequence[Any], counts: Counts) -> Outcome:
+        """What `found` says: a row for each run that breaks it, with `run`, `total` and `few`."""
+        by_run = {row.run: row.total for row in sorted(found, key=lambda row: row.run)}
+        named = set(list(by_run)[:RUNS_MAX])
         told = [
             Violation(
-                self.number, self.title, self.promise, row.run, row.what, row.group, row.view,
-                tuple(row.processes), tuple(tuple(one) for one in row.messages), tuple(row.positions),
+                self.number, self.title, self.promise, row.run, one.what, one.group, one.view,
+                tuple(one.processes), tuple(tuple(message) for message in one.messages), tuple(one.positions),
             )
-            for row in sorted(few, key=lambda row: (row.run, row.place))
+            for row in sorted(found, key=lambda row: row.run)
             if row.run in named
+            for one in sorted(row.few, key=lambda one: (one.positions, one.what))
         ]  # fmt: skip
         kinds = (False,) if (self.number, self.title) in SILENT_ON_LIVE else (False, True)
         checked = sum(counts.get((event.value, live), 0) for event in self.subject for live in kinds)
-        return Outcome(self.number, self.title, checked, sum(totals.values()), len(totals), tuple(told))
+        return Outcome(
+            self.number, self.title, checked, sum(by_run.values()), len(by_run), by_run, tuple(told)
+        )
+
+
+def judge(model: Model, properties: Sequence[Property], counts: Counts) -> list[Outcome]:
+    """Hold the model against several properties in one job; `counts` says how many events there are."""
+    if not properties:
+        return []
+    told = F.struct("positions", "what", "group", "view", "processes", "messages").alias("told")
+    each = [
+        prop.look(model).select(F.lit(place).alias("property"), "run", told)
+        for place, prop in enumerate(properties)
+    ]
+    found = (
+        model.parts(reduce(lambda one, other: one.unionByName(other), each))
+        .groupBy("property", "run")
+        .agg(
+            F.count("*").alias("total"),
+            F.min_by("told", F.struct("told.positions", "told.what"), VIOLATIONS_MAX).alias("few"),
+        )
+        .collect()
+    )
+    return [
+        prop.outcome([row for row in found if row.property == place], counts)
+        for place, prop in enumerate(properties)
+    ]
 
 
 def finding(
