@@ -113,7 +113,7 @@ def test_a_loss_delays_all_that_comes_after_it() -> None:
     one.write([b"first"])
     path.is_open = True
     one.write([b"second"])
-    wires.run(5 * LATENCY_US)
+    wires.run(2 * LATENCY_US)
     assert wires.machines[1].data == b""
     wires.run(1_000_000)
     assert wires.machines[1].data == b"firstsecond"
