@@ -1,5 +1,6 @@
 """TCP in virtual time: two machines, a path, and what becomes of the bytes between them."""
 
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import Hangup
 from antiphon.simulator.network import AnyFault, Bandwidth, Delay, Duplicate, Jitter, Loss, Reorder
 from antiphon.simulator.plan import ClientPlan, Daemon, Plan, Route, Site
-from antiphon.simulator.run import run_plan
+from antiphon.simulator.run import run_plan, run_seed
 from antiphon.simulator.scenarios import plan_of
 from antiphon.simulator.world import World
 
@@ -262,3 +263,12 @@ def test_a_connection_that_breaks_by_itself_costs_a_view_and_nothing_else(is_tol
     assert outcome.rounds["link-failed"] >= 1
     assert "silence" not in outcome.rounds
     assert outcome.counts.deliveries > 500
+
+
+@pytest.mark.parametrize("seeds", [range(8), (10, 23, 28), (171,)])
+def test_runs_over_tcp_are_clean(seeds: Iterable[int]) -> None:
+    """The last one had a burst of losses on a path whose connections were repeated too late."""
+    for seed in seeds:
+        outcome = run_seed(seed, "streams")
+        assert outcome.is_clean, f"seed {seed}: {outcome.error}{outcome.violations}"
+        assert outcome.counts.deliveries > 0
