@@ -46,6 +46,17 @@ def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> 
     assert json.loads(programs.stdout)["view"]["members"] == ["d1"]
 
 
+def test_status_names_the_protocol_of_links_and_why_there_is_no_connection(antiphon: Run) -> None:
+    with daemons(2, "tcp") as (here, there):
+        people = antiphon("status", "--address", here)
+        assert (people.returncode, people.stderr) == (0, "")
+        assert ["d2", "tcp", "open"] in [line.split()[:3] for line in people.stdout.splitlines()]
+        os.kill(ask_status(there)["runtime"]["pid"], signal.SIGKILL)
+        while "no connection: Connection refused" not in (found := " ".join(faults_of(ask_status(here)))):
+            pass
+        assert "d2 is not in the view: heard" in found
+
+
 def test_of_several_addresses_the_first_that_answers_is_asked(antiphon: Run, addresses: list[str]) -> None:
     done = antiphon("status", "--address", f"unix:nobody.sock,{addresses[1]}")
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,6 +6,7 @@ itself here, and what they ask for takes as long as it takes.
 
 import asyncio
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from real_client import Entry, RealClient
 from real_host import RealHost, Surroundings, read_diary
 from real_network import RealNetwork
 from watched_daemon import config_of
-from wires import Wire, close_all, lay
+from wires import Wire, close_all, enter, host_of, lay
 
 from antiphon.runtime.status import has_formed
 from antiphon.simulator.incidents import Crash
@@ -108,6 +109,16 @@ class RealWorld:
 
     def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self._failures.append(context.get("exception") or RuntimeError(context["message"]))
+
+    def hang_up(self, one: int, other: int, is_told: bool) -> None:
+        """The first daemon's kernel resets its connections with the second; that one is always told."""
+
+        def reset() -> None:
+            enter(self._wires[one].namespace)
+            subprocess.run(["ss", "-K", "-t", "dst", host_of(other)], check=True, stdout=subprocess.DEVNULL)
+
+        with ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(reset).result()
 
     def _entered(self, number: int, state: str) -> None:
         if self.when_entered is not None:

@@ -24,6 +24,7 @@ SEEDS = [
     *((scenario, seed) for scenario in ("partition", "crash", "restart", "cascade") for seed in range(3)),
     *((scenario, seed) for scenario in ("oneway", "flap") for seed in range(2)),
     *(("swarm", seed) for seed in range(6)),
+    *(("streams", seed) for seed in range(3)),
     ("mixed", 0),
     ("flood", 0),
 ]

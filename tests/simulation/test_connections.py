@@ -1,5 +1,6 @@
 """TCP in virtual time: two machines, a path, and what becomes of the bytes between them."""
 
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -8,8 +9,11 @@ from msgspec import structs
 from antiphon.config import LinkConfig
 from antiphon.simulator import connections as model
 from antiphon.simulator.connections import End
+from antiphon.simulator.habits import Habits
+from antiphon.simulator.incidents import Hangup
 from antiphon.simulator.network import AnyFault, Bandwidth, Delay, Duplicate, Jitter, Loss, Reorder
-from antiphon.simulator.plan import Daemon, Plan, Route, Site
+from antiphon.simulator.plan import ClientPlan, Daemon, Plan, Route, Site
+from antiphon.simulator.run import run_plan, run_seed
 from antiphon.simulator.scenarios import plan_of
 from antiphon.simulator.world import World
 
@@ -110,7 +114,7 @@ def test_a_loss_delays_all_that_comes_after_it() -> None:
     one.write([b"first"])
     path.is_open = True
     one.write([b"second"])
-    wires.run(5 * LATENCY_US)
+    wires.run(2 * LATENCY_US)
     assert wires.machines[1].data == b""
     wires.run(1_000_000)
     assert wires.machines[1].data == b"firstsecond"
@@ -240,3 +244,31 @@ def test_a_plan_keeps_its_protocols_as_text() -> None:
     plan = plan_of("streams", 1)
     assert '"protocol": "tcp"' in plan.text()
     assert structs.asdict(plan)["scenario"] == "streams"
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_connection_that_breaks_by_itself_costs_a_view_and_nothing_else(is_told: bool) -> None:
+    habits = Habits(interval_us=5_000, groups=("g",), joins=1, size_max_bytes=2_000)
+    plan = Plan(
+        "hangup",
+        3,
+        (Site("s0", (Daemon("d0"),)), Site("s1", (Daemon("d1"),))),
+        (Route(LinkConfig(("s0", "s1"), protocol="tcp"), LATENCY_US),),
+        (ClientPlan("c0", "d0", habits), ClientPlan("c1", "d1", habits)),
+        2_000_000,
+        incidents=(Hangup(daemons=("d0", "d1"), is_told=is_told, at_us=1_000_000),),
+    )
+    outcome = run_plan(plan)
+    assert outcome.is_clean, f"{outcome.error}{outcome.violations}"
+    assert outcome.rounds["link-failed"] >= 1
+    assert "silence" not in outcome.rounds
+    assert outcome.counts.deliveries > 500
+
+
+@pytest.mark.parametrize("seeds", [range(8), (10, 23, 28), (171,)])
+def test_runs_over_tcp_are_clean(seeds: Iterable[int]) -> None:
+    """The last one had a burst of losses on a path whose connections were repeated too late."""
+    for seed in seeds:
+        outcome = run_seed(seed, "streams")
+        assert outcome.is_clean, f"seed {seed}: {outcome.error}{outcome.violations}"
+        assert outcome.counts.deliveries > 0

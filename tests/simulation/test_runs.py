@@ -140,7 +140,9 @@ def test_the_same_seed_gives_the_same_run(scenario: str) -> None:
     assert first.digest != ran(1, scenario).digest
 
 
-@pytest.mark.parametrize(("scenario", "hash_seed"), [("mixed", "1"), ("swarm", "2"), ("cascade", "3")])
+@pytest.mark.parametrize(
+    ("scenario", "hash_seed"), [("mixed", "1"), ("swarm", "2"), ("cascade", "3"), ("streams", "4")]
+)
 def test_a_run_does_not_depend_on_how_strings_are_hashed(scenario: str, hash_seed: str) -> None:
     code = f"from antiphon.simulator.run import run_seed; print(run_seed(2, '{scenario}').digest)"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

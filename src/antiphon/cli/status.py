@@ -81,7 +81,9 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
     peers = {peer["name"]: peer for peer in answer.get("peers", ())}
     for name in answer.get("daemons", ()):
         if name not in members:
-            yield f"{name} is not in the view: {_absence(peers.get(name))}"
+            line = answer.get("runtime", {}).get("streams", {}).get(name, {})
+            unconnected = f"; no connection: {line['reason']}" if line.get("reason") else ""
+            yield f"{name} is not in the view: {_absence(peers.get(name))}{unconnected}"
     state, group_state = answer["state"], answer["group_state"]
     if state != "op":
         yield f"the view is about to change: {STATES.get(state, state)} ({state})"

@@ -27,8 +27,11 @@ SEND_BUFFER_BYTES = 64 * 1024
 RECEIVE_BUFFER_BYTES = 256 * 1024
 WINDOW_START_BYTES = 10 * SEGMENT_BYTES
 DIAL_RETRY_US = 1_000_000
-RETRY_MIN_US = 100_000
+PROBE_MIN_US = 10_000
+RETRY_MIN_US = 200_000
 RETRY_MAX_US = 2_000_000
+"""The first repetition comes after two round trips, the next ones after these times, doubled with each, or at
+once where something that was sent much later has come: as kernels do today."""
 GIVE_UP_SUSPICIONS = 2
 GIVE_UP_MIN_US = 2_000_000
 RESETS = 0.5
@@ -41,6 +44,8 @@ class _Segment(Struct):
     data: bytes
     sent_us: int
     attempts: int = 0
+    again_us: int = 0
+    """When it was last sent."""
 
 
 class End:
@@ -66,7 +71,7 @@ class End:
         self._flying_bytes = 0
         self._next = 0
         self._window_bytes = WINDOW_START_BYTES
-        self._round_trip_us = RETRY_MIN_US
+        self._round_trip_us = PROBE_MIN_US
         # Receiving
         self._unread: list[bytes] = []
         self._expected = 0
@@ -172,10 +177,13 @@ class End:
     def _transmit(self, number: int) -> None:
         segment = self._flying[number]
         segment.attempts += 1
+        segment.again_us = self._connections.now_us
         remote = self.remote
         assert remote is not None
         self._connections.carry(self, segment.data, remote._arrive, number, segment.data)
-        wait_us = (RETRY_MIN_US + 2 * self._round_trip_us) << min(segment.attempts - 1, 8)
+        wait_us = PROBE_MIN_US + 2 * self._round_trip_us
+        if segment.attempts > 1:
+            wait_us = (RETRY_MIN_US + self._round_trip_us) << min(segment.attempts - 2, 8)
         self._connections.after(min(wait_us, RETRY_MAX_US), self._retry, number, segment.attempts)
 
     def _retry(self, number: int, attempts: int) -> None:
@@ -198,6 +206,13 @@ class End:
             if segment.attempts == 1:
                 took_us = self._connections.now_us - segment.sent_us
                 self._round_trip_us += (took_us - self._round_trip_us) // 4
+        missing = self._flying.get(expected)
+        if (
+            missing is not None
+            and expected + 1 in self._flying
+            and self._connections.now_us - missing.again_us > 2 * self._round_trip_us
+        ):
+            self._retry(expected, missing.attempts)
         self._push()
         if self._is_closed and not self._flying and not self._unsent:
             self._die()

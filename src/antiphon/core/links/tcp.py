@@ -59,8 +59,18 @@ class TcpLink:
         self.reason = "no answer yet" if stream.is_up else "no connection yet"
         self.heard_us = now_us
         self.counters = dict.fromkeys(
-            ("packets_sent", "packets_received", "unreliable_dropped", "failures", "retransmitted"), 0
+            (
+                "packets_sent",
+                "packets_received",
+                "duplicates",
+                "retransmitted",
+                "nacks_sent",
+                "unreliable_dropped",
+                "failures",
+            ),
+            0,
         )
+        """The same as of a Hop link, for those who compare them; some stay 0."""
         self._stream = stream
         self._datagrams = datagrams
         self._peer_incarnation = peer_incarnation
