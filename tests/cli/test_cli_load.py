@@ -48,6 +48,23 @@ def test_bench_latency_has_every_service_at_two_loads(antiphon: Run) -> None:
     assert rows[0]["rate_per_s"] == 1000
 
 
+def test_bench_priority_compares_high_and_low_beside_floods(antiphon: Run) -> None:
+    done = antiphon("bench", "priority", "--seconds", "0.3", "--flooders", "1", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["priority"] for row in rows] == ["low", "low", "high", "ratio"]
+    assert all(row["p50_us"] > 0 for row in rows)
+
+
+def test_flood_tells_its_priority(antiphon: Run, addresses: list[str]) -> None:
+    words = ("--count", "10", "--priority", "high", "--json", "--address", addresses[0])
+    done = antiphon("flood", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["priority"] == 9
+    wrong = antiphon("flood", "--priority", "urgent")
+    assert wrong.returncode == 2 and "low, medium, high" in wrong.stderr
+
+
 def test_bench_shows_people_a_table(antiphon: Run) -> None:
     done = antiphon("bench", "throughput", "--case", "hop", "--size", "1024", "--seconds", "0.1")
     assert (done.returncode, done.stderr) == (0, "")

@@ -9,7 +9,7 @@ import pytest
 from command_line import Run, Start
 
 from antiphon.cli.explain import told
-from antiphon.cli.status import SILENCE_MAX_US, faults_of
+from antiphon.cli.status import SILENCE_MAX_US, _sessions, faults_of
 from antiphon.client import ask_status
 from antiphon.load.cluster import daemons
 
@@ -35,6 +35,23 @@ def test_status_of_a_whole_cluster(antiphon: Run, start: Start, addresses: list[
     assert answer["view"]["members"] == ["d1", "d2"]
     assert answer["links"][0]["silent_us"] < SILENCE_MAX_US
     assert answer["slow_sessions"] == []
+
+
+def test_status_tells_of_slow_sessions() -> None:
+    session: dict[str, Any] = {"name": "#sloth#d1", "number": 1, "groups": [], "sent_messages": 0}
+    session |= {"input_bytes": 0, "slow_policy": "drop-unreliable", "is_slow": True, "warned": 2}
+    session |= {"dropped_messages": 7}
+    answer = {
+        "sessions": [session, session | {"name": "#swift#d1", "number": 2, "is_slow": False}],
+        "runtime": {"output_bytes": {"1": 9_000_000}},
+        "slow_sessions": [],
+    }
+    sloth, swift = _sessions(answer)
+    assert (sloth["slow"], sloth["output_bytes"]) == ("slow: no unreliable messages", 9_000_000)
+    assert (sloth["warned"], sloth["dropped_messages"]) == (2, 7)
+    assert swift["slow"] == ""
+    answer["slow_sessions"] = ["#sloth#d1"]
+    assert next(_sessions(answer))["slow"] == "slow: all senders wait"
 
 
 def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> None:

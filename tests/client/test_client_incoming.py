@@ -9,7 +9,7 @@ from antiphon.client._incoming import BUFFER_BYTES, Incoming
 from antiphon.client._outgoing import Outgoing
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
-from antiphon.types import Cause, Left, Message, TransitionalSignal, View, ViewId
+from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
 
 VIEW = View("chat", ViewId(0, 0, 1, 0), ("#a#d1",), (), Cause.JOIN, ("#a#d1",))
@@ -177,6 +177,24 @@ def test_a_new_connection_begins_at_its_place_and_with_its_own_account():
     assert (event.old_name, event.unknown_fate) == ("#a#d1", 1)
     assert [sent.payload for sent in event.unknown] == [b"unknown"]
     assert (new.unaccepted(), old.unaccepted()) == (0, 1)
+
+
+def test_a_warning_overtakes_what_waits_but_not_a_new_connection():
+    warning = SlowReceiver(9, 8, 16, "disconnect")
+    relief = SlowReceiver(3, 8, 16, "disconnect", is_over=True)
+    incoming = Incoming()
+    feed(incoming, frames.encode_control(WELCOME) + delivered(b"waits") + delivered(b"too"))
+    feed(incoming, frames.encode_control(frames.SlowFrame(warning)))
+    assert incoming.refill() and incoming.ready.popleft() == warning
+    fresh = Incoming()
+    feed(fresh, frames.encode_control(WELCOME))
+    incoming.go_on(fresh, reconnected(1))
+    feed(incoming, frames.encode_control(frames.SlowFrame(relief)))
+    waits, too, event, last = take(incoming)
+    assert (waits.payload, too.payload, event, last) == (b"waits", b"too", reconnected(1), relief)
+    incoming.drop()
+    feed(incoming, frames.encode_control(frames.SlowFrame(warning)))
+    assert take(incoming) == []
 
 
 def test_a_message_of_an_earlier_connection_accepts_nothing_of_the_later_one():

@@ -17,8 +17,10 @@ from antiphon.runtime.local import local_config
 from antiphon.wire import frames
 
 SOFT = 2**18
-HARD = 2**22
-PATIENCE_MS = 200.0
+HARD = 2**23
+UNSTABLE = 2**20
+"""So little is under way that no turn brings more than the hard limit."""
+PATIENCE_MS = 500.0
 PAYLOAD_BYTES = 20_000
 PATIENCE_S = 60.0
 """Only to keep a failing test from hanging."""
@@ -32,9 +34,11 @@ def small_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(cluster: Cluster, sites: int, **settings: object) -> list[Daemon]:
     chosen = {
-        "output_soft_bytes": SOFT, "output_hard_bytes": HARD, "slow_patience_ms": PATIENCE_MS, **settings
+        "output_soft_bytes": SOFT, "output_hard_bytes": HARD, "unstable_bytes": UNSTABLE,
+        "slow_patience_ms": PATIENCE_MS, "membership": "lan", "suspect_ms": 5_000.0, "recovery_ms": 10_000.0,
+        **settings,
     }  # fmt: skip
-    config = local_config(sites, cluster.directory, settings=Settings(membership="lan", **chosen))  # type: ignore[arg-type]
+    config = local_config(sites, cluster.directory, settings=Settings(**chosen))  # type: ignore[arg-type]
     return cluster.start(config)
 
 
@@ -85,9 +89,15 @@ def test_a_slow_program_is_warned_before_it_reads_on_and_told_when_it_keeps_up(
         (entry,) = [session for session in told["sessions"] if session["name"] == "#sloth#d1"]
         assert (entry["is_slow"], entry["warned"], entry["slow_policy"]) == (True, 1, "disconnect")
         assert told["runtime"]["output_bytes"][str(entry["number"])] > SOFT
-        said = slowness(sloth)
-        warning, relief = next(said), next(said)
+        said: list[SlowReceiver] = []
+        messages = 0
+        while messages < 600 or not said[-1].is_over:
+            for event in sloth.receive_many(PATIENCE_S):
+                if isinstance(event, SlowReceiver):
+                    said.append(event)
+                messages += isinstance(event, Message)
         flooding.join(PATIENCE_S)
+        warning, relief = said[0], said[1]
     assert (warning.is_over, warning.soft_bytes, warning.hard_bytes) == (False, SOFT, HARD)
     assert warning.waiting_bytes > SOFT
     assert relief.is_over and relief.waiting_bytes <= SOFT // 2
@@ -121,45 +131,36 @@ def test_unreliable_messages_are_left_out_and_ordered_ones_all_come(
     cluster: Cluster, small_client: None
 ) -> None:
     first, second = started(cluster, 2, output_hard_bytes=2**26)
+
+    def dropped() -> int:
+        count: int = status(first.places[0])["slow_receivers"]["dropped_messages"]
+        return count
+
     with (
         antiphon.blocking.connect(first.places[0], name="sloth", slow="drop-unreliable") as sloth,
-        antiphon.blocking.connect(first.places[0], name="swift") as swift,
         antiphon.blocking.connect(second.places[0], name="ada") as ada,
     ):
         sloth.join("chat")
-        swift.join("chat")
-        ada.join("chat")
-        heard: list[int] = []
-        listening = threading.Thread(target=lambda: heard.extend(numbers(swift, 300)))
-        listening.start()
-
-        def dropped() -> int:
-            count: int = status(first.places[0])["slow_receivers"]["dropped_messages"]
-            return count
-
-        wave = 0
-        while dropped() == 0:  # unreliable ones may get lost on their way, too: then send more
+        waves = 0
+        while dropped() == 0:  # they may get lost on their way, too: then send more
             flood(ada, "chat", 200, Service.UNRELIABLE)
-            numbers(ada, 200)
-            wave += 1
-            assert wave < 100
-        status_now = status(first.places[0])
-        assert status_now["slow_sessions"] == []  # nobody waits for it
-        for number in range(300):
-            ada.send("ordered", number.to_bytes(4, "big"))
-        ada.send("chat", b"last")
-        said = []
-        last = False
-        while not last or not any(event.is_over for event in said):
+            waves += 1
+            assert waves < 1_000
+        assert status(first.places[0])["slow_sessions"] == []  # nobody waits for it
+        ordered = [number.to_bytes(4, "big") for number in range(300)]
+        ada.send_many("chat", ordered, Service.AGREED)
+        said: list[SlowReceiver] = []
+        heard: list[bytes] = []
+        while len(heard) < len(ordered) or not said[-1].is_over:
             for event in sloth.receive_many(PATIENCE_S):
                 if isinstance(event, SlowReceiver):
                     said.append(event)
-                elif isinstance(event, Message):
-                    last = last or event.payload == b"last"
+                elif isinstance(event, Message) and event.service is Service.AGREED:
+                    heard.append(event.payload)
+        assert heard == ordered
         assert [event.is_over for event in said[:2]] == [False, True]
         assert said[-1].policy == "drop-unreliable"
         assert said[-1].dropped_messages > 0
-        listening.join(PATIENCE_S)
 
 
 def test_one_reader_that_stops_costs_the_others_nothing_but_time(cluster: Cluster) -> None:
@@ -175,7 +176,7 @@ def test_one_reader_that_stops_costs_the_others_nothing_but_time(cluster: Cluste
         sloth.join("chat")
         bob.join("chat")
         eve.join("chat")
-        count = 1_000  # 20 MB: more than the kernel and the daemon keep for one client
+        count = 1_500  # 30 MB: more than the kernel and the daemon keep for one client
         heard: dict[str, list[int]] = {}
 
         def listen(name: str, session: antiphon.blocking.Session) -> None:
@@ -193,10 +194,9 @@ def test_one_reader_that_stops_costs_the_others_nothing_but_time(cluster: Cluste
         assert heard == {"bob": list(range(count)), "eve": list(range(count))}
         told = status(first.places[0])
         assert told["runtime"]["clients"]["slow_receivers"] == 1
-        assert told["slow_receivers"]["warned"] == 1
-        assert told["slow_receivers"]["now"] == 0
-        assert told["slow_sessions"] == []
+        assert told["slow_receivers"]["warned"] >= 1
         assert "#sloth#d1" not in told["groups"]["chat"]
+        wait_until(lambda: slow_sessions(first) == 0)
         goodbye = sloth.hear(frames.Goodbye)
         assert goodbye.code == "slow-receiver"
         assert "did not read" in goodbye.reason

@@ -1,0 +1,82 @@
+"""`lab`: the list, a short run, and the page that it writes; crowds of idle sessions."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command_line import Run, is_one_line
+
+from antiphon.cli.main import exit_code
+from antiphon.client import ask_status
+from antiphon.errors import AntiphonError
+from antiphon.lab import EXPERIMENTS, scale
+from antiphon.lab.experiment import Row, parts_of
+from antiphon.load.crowds import crowd, process_of, resident_bytes
+
+
+def made_up(part: str, count: int) -> Row:
+    row: Row = {"part": part, "count": count, "memory_bytes": 50_000_000 + 1_000 * count, "grew_s": 0.25}
+    for word in ("reliable", "agreed"):
+        row |= {f"{word}_p50_us": 400 + count, f"{word}_p99_us": 900 + count}
+    return row
+
+
+def test_the_experiments_are_listed(antiphon: Run) -> None:
+    done = antiphon("lab")
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, experiment in EXPERIMENTS.items():
+        assert f"{name} " in done.stdout
+        assert experiment.about in done.stdout
+
+
+def test_an_unknown_experiment_is_wrong_use(antiphon: Run) -> None:
+    done = antiphon("lab", "alchemy")
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+    assert "scale" in done.stderr
+
+
+def test_one_measurement_of_each_crowd() -> None:
+    (row,) = scale._connections((3,), 0.1)
+    assert (row["part"], row["count"]) == ("connections", 3)
+    assert 0 < row["agreed_p50_us"] <= row["agreed_p99_us"]
+    assert row["memory_bytes"] > 1_000_000
+
+
+@pytest.mark.long
+def test_scale_measures_every_part_and_draws_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert exit_code(["lab", "scale", "--quick", "--json", "--out", str(tmp_path / "results")]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == scale.steps(quick=True)
+    assert {part: tuple(row["count"] for row in some) for part, some in parts_of(rows).items()} == (
+        scale.QUICK_COUNTS
+    )
+    for row in rows:
+        assert 0 < row["reliable_p50_us"] <= row["reliable_p99_us"]
+        assert 0 < row["agreed_p50_us"] <= row["agreed_p99_us"]
+        assert row["memory_bytes"] > 1_000_000
+    page = (tmp_path / "results" / "scale.html").read_text()
+    assert "antiphon lab scale --quick" in page
+    assert page.count("<svg role") == 2 * 2 * len(scale.COUNTS)
+
+
+def test_the_page_shows_what_was_measured() -> None:
+    rows = [made_up("groups", count) for count in (10, 1_000, 10_000)]
+    (section,) = scale.sections(rows)
+    assert section.name == "groups"
+    for words in ("10,000", "1.4 ms", "60 MB", "figure 3.4"):
+        assert words in section.body
+
+
+def test_a_crowd_joins_and_goes(addresses: list[str]) -> None:
+    with crowd(addresses[0], "i") as idle:
+        assert idle.grow(3, "one", "own{session}").sessions == 3
+        assert idle.grow(2, "one").sessions == 5
+        groups = ask_status(addresses[0])["groups"]
+        assert len(groups["one"]) == 5
+        assert groups["own2"] == ["#i2#d1"]
+        with pytest.raises(AntiphonError, match="could not grow"), crowd(addresses[0], "i") as other:
+            other.grow(1)  # the name is taken
+    assert process_of(addresses[0]) == os.getpid()
+    assert resident_bytes(os.getpid()) > 1_000_000
