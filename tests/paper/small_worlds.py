@@ -396,13 +396,14 @@ class Cluster:
         for datagram in node.datagrams:  # it may grow: a connection that takes all has room for more
             if datagram.receiver in peers:
                 node.streams.stream_moved(datagram.receiver, 0, self.now_us)
-            for data in packets_of(datagram):
-                self.crossed.append((daemon, datagram.receiver, data))
-                if not self.lose(datagram.receiver, data):
-                    self._serial += 1
-                    arrives_us = self.now_us + self.delay_us
-                    flight = (arrives_us, self._serial, daemon, datagram.receiver, data)
-                    heapq.heappush(self._flying, flight)
+            for receiver in datagram.receivers or (datagram.receiver,):
+                for data in packets_of(datagram):
+                    self.crossed.append((daemon, receiver, data))
+                    if not self.lose(receiver, data):
+                        self._serial += 1
+                        arrives_us = self.now_us + self.delay_us
+                        flight = (arrives_us, self._serial, daemon, receiver, data)
+                        heapq.heappush(self._flying, flight)
         node.datagrams.clear()
         names = {session: name for name, (where, session) in self._clients.items() if where == daemon}
         for sessions, frame in node.frames:

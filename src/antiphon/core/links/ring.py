@@ -9,6 +9,7 @@ Deviations:
 - when a round brought nothing, the first member keeps the token, says so (HELD), and lets it go for a sign of
   life or when somebody asks for it (HURRY); the paper's token never rests
 - a token that does not come back is sent again, ever more slowly; duplicates are known by their serial
+- packets that are sent again do not count for flow control: only what was lost is, and only once a round
 - the token also says whose clients are slow
 Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 """
@@ -98,6 +99,7 @@ class Ring:
         self._me = me
         self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
+        self._previous = members[members.index(me) - 1]
         self._keeper = members[0]
         self._incarnations = incarnations
         self._hello_interval_us = hello_us
@@ -250,7 +252,7 @@ class Ring:
             if not incoming.echo_us:
                 self._say_hello(head.sender, now_us, incoming.clock_us)
         elif isinstance(incoming, Loose):
-            self._receive_word(head.kind, incoming.body, now_us)
+            self._receive_word(incoming, now_us)
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
@@ -263,11 +265,14 @@ class Ring:
         self.counters["duplicates"] += count - len(news)
         return news
 
-    def _receive_word(self, kind: int, body: bytes, now_us: int) -> None:
+    def _receive_word(self, word: Loose, now_us: int) -> None:
+        kind = word.head.kind
         if kind == PacketKind.TOKEN:
-            self._receive_token(token.parse_token(body), now_us)
+            if (word.head.sender, word.head.receiver) != (self._previous, self._me):
+                raise BadPacket("token: not from the one before us")
+            self._receive_token(token.parse_token(word.body), now_us)
         elif kind == PacketKind.HELD:
-            if token.parse_held(body) > self._serial:
+            if token.parse_held(word.body) > self._serial:
                 self._has_rested = True
                 self._arrived(now_us)
         elif kind == PacketKind.HURRY:
@@ -277,8 +282,7 @@ class Ring:
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
         if came.serial <= self._serial:
             return  # sent again although it had arrived
-        if came.link_sequence < self.reception.highest or came.site_sequence < self.site_sequence:
-            raise BadPacket("token: counts backwards")
+        self._check(came)
         if came.serial > len(self.members):
             self._everybody_is_there(now_us)
         self._serial = came.serial
@@ -294,6 +298,16 @@ class Ring:
         self.reception.announced(self._announced, now_us)
         self._announced = came.link_sequence
         self._answer(came, now_us)
+
+    def _check(self, came: Token) -> None:
+        """BadPacket for a token that our ring cannot have made: with some of them it would stand for ever."""
+        if came.link_sequence < self.reception.highest or came.site_sequence < self.site_sequence:
+            raise BadPacket("token: counts backwards")
+        if not self._sent_in_round <= came.flow <= limits.RING_ROUND_PACKETS:
+            raise BadPacket("token: impossible count of packets")
+        named = {came.link_modifier, came.site_modifier} - {NOBODY} | set(came.holds)
+        if not named.issubset(self.members) or len(came.holds) > len(self.members):
+            raise BadPacket("token: names daemons of no ring of ours")
 
     def _arrived(self, now_us: int) -> None:
         """The token that we passed on has got there."""
