@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from antiphon import limits
 
 if TYPE_CHECKING:
+    from antiphon.core.links.link import Link
+    from antiphon.core.links.ring import Ring
     from antiphon.core.node import Node
 
 
@@ -19,8 +21,11 @@ def lowest(node: "Node", now_us: int) -> int:
     if not active:
         return 0
     share_bytes = node.config.settings.unstable_bytes // limits.PRIORITY_SHARE
+    ways: "list[Link | Ring]" = [*node.links.values()]
+    if node.ring is not None:
+        ways.append(node.ring)
     if node.order.own_unstable_bytes >= share_bytes or any(
-        link.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for link in node.links.values()
+        way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in ways
     ):
         return active
     return 0
