@@ -21,7 +21,7 @@ def lowest(node: "Node", now_us: int) -> int:
     if not active:
         return 0
     share_bytes = node.config.settings.unstable_bytes // limits.PRIORITY_SHARE
-    ways: "list[Link | Ring]" = [*node.links.values()]
+    ways: list[Link | Ring] = [*node.links.values()]
     if node.ring is not None:
         ways.append(node.ring)
     if node.order.own_unstable_bytes >= share_bytes or any(

@@ -543,7 +543,8 @@ class Ring:
     def _look_for_the_silent(self, now_us: int) -> None:
         """The token shows that everybody is there; when it does not come, ask each one."""
         self._hello_us = now_us + self._hello_interval_us // 2
-        if now_us - self._seen_us < self._hello_interval_us and self._serial > len(self.members):
+        is_overdue = now_us - self._seen_us > self._hello_interval_us * 3 // 2
+        if not is_overdue and self._serial > len(self.members):
             return
         for number, mate in self.mates.items():
             if mate.heard_us <= now_us - self._hello_interval_us // 2:
