@@ -90,7 +90,7 @@ def test_held_has_one_size(size: int) -> None:
 
 @pytest.mark.parametrize("size", range(len(TOKEN_VECTOR)))
 def test_a_token_that_was_cut_is_refused(size: int) -> None:
-    with pytest.raises(BadPacket, match="token: (cut short|wrong size)"):
+    with pytest.raises(BadPacket, match=r"token: (cut short|wrong size)"):
         token.parse_token(TOKEN_VECTOR[:size])
 
 
