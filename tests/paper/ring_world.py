@@ -79,10 +79,13 @@ class RingWorld:
             self.members[member].send(Fragment(0, self._sent[member], 1, len(body), 0, body))
         self.conclude(member)
 
-    def hand(self, sender: int, receiver: int, kind: PacketKind, body: bytes) -> None:
+    def hand(
+        self, sender: int, receiver: int, kind: PacketKind, body: bytes, addressed_to: int | None = None
+    ) -> None:
         """A packet arrives as if one had sent it to the other, whoever made it."""
+        addressee = receiver if addressed_to is None else addressed_to
         prefix = packet.prefix(
-            kind, digest=DIGEST, sender=sender, receiver=receiver, incarnation=100 + sender, view=VIEW
+            kind, digest=DIGEST, sender=sender, receiver=addressee, incarnation=100 + sender, view=VIEW
         )
         self.arrive(sender, receiver, packet.parse(memoryview(packet.head(prefix) + body)))
 

@@ -135,6 +135,7 @@ class Ring:
         self._is_parked = False
         self._has_rested = True  # since it was here: the time that it took says nothing then
         self._told_holds = False
+        self._known_holds: frozenset[int] = frozenset()  # what the token said of slow clients when it left
         self._go_us: int | None = None  # when a token that is kept must go on
         self._hurry_us: int | None = None
         self._hello_us = now_us + hello_us
@@ -241,7 +242,7 @@ class Ring:
             return []  # the membership will find out
         mate = self.mates[head.sender]
         mate.heard_us = mate.direct_us = now_us
-        if mate.state is not LinkState.OPEN:
+        if mate.state is LinkState.CLOSED:
             mate.state = LinkState.OPEN
             mate.reason = "spoke"
         if isinstance(incoming, Data):
@@ -414,9 +415,9 @@ class Ring:
         sent = self._send_data(held, now_us)
         has_work = (
             self._me != self._keeper or self._is_wanted or is_wanted or is_higher or sent
-            or self._queue or self._unreliable or held.requests or held.flow > self._sent_in_round
-            or holds != self._told_holds or (matters and held.site_aru > self.site_aru)
-            or self._is_asking(now_us)
+            or self._queue or self._unreliable or held.requests or held.flow
+            or holds != self._told_holds or frozenset(held.holds) != self._known_holds
+            or (matters and held.site_aru > self.site_aru) or self._is_asking(now_us)
         )  # fmt: skip
         if has_work or (self._go_us is not None and self._go_us <= now_us):
             self._pass(held, sent, number, lts, aru, holds, now_us)
@@ -464,7 +465,7 @@ class Ring:
         going.site_sequence, going.site_lts = number, lts
         others = tuple(daemon for daemon in going.holds if daemon != self._me)
         going.holds = (*others, self._me) if holds else others
-        self._told_holds = holds
+        self._told_holds, self._known_holds = holds, frozenset(going.holds)
         self._given_aru = aru
         self._is_limiting = going.site_aru == aru
         self._raise_arus(going)
