@@ -62,6 +62,15 @@ def _are_in_line(view: ViewNumber, other: ViewNumber) -> bool:
     return view[0] != other[0] or not view[1] or not other[1] or view[1] == other[1]
 
 
+def _is_not_before(view: ViewNumber, birth: ViewNumber) -> bool:
+    """Whether a view is the one with which a sender joined, or comes after it. A view of a branch has left
+    the common line at its own lts: what others added to that line later does not come before it."""
+    if view < birth or not _are_in_line(view, birth):
+        return False
+    is_aside = view[0] == birth[0] and view[1] and not birth[1]
+    return not is_aside or view[2] >= birth[2]
+
+
 def _births(trace: Trace) -> Births:
     """The n-th time that a process becomes a member answers its n-th join."""
     joins: dict[tuple[str, str], list[int]] = {}
@@ -88,7 +97,7 @@ def _judge_birth(
         return
     positions, views = known
     place = bisect_right(positions, sent.position)
-    if place < len(positions) and _are_in_line(view, views[place]) and view >= views[place]:
+    if place < len(positions) and _is_not_before(view, views[place]):
         yield Finding(
             f"delivered in view {view} of {group}, although its sender asked to join, with view "
             f"{views[place]}, only after it had sent it",

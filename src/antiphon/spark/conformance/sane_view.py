@@ -31,7 +31,11 @@ def _look(model: Model) -> "DataFrame":
         F.col("takers")[0]["process"].alias("taker"),
     )  # fmt: skip
     pairs = _sends(model).join(delivered, ["run", "group", "message"])
-    late = (F.col("after") >= F.col("birth.view")) & _are_in_line("after", "birth.view")
+    view, birth = F.col("after"), F.col("birth.view")
+    # A view of a branch has left the common line at its own lts: what others add to that line later does not
+    # come before it.
+    is_aside = (view[0] == birth[0]) & (view[1] != 0) & (birth[1] == 0)
+    late = (view >= birth) & _are_in_line("after", "birth.view") & (~is_aside | (view[2] >= birth[2]))
     reborn = findings(
         pairs.where(F.col("birth").isNotNull() & late),
         text(
