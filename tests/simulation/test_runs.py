@@ -37,6 +37,9 @@ def complaint(outcome: Outcome) -> str:
         ("flood", 0, 8),
         ("large", 0, 6),
         ("slow", 0, 6),
+        ("sites", 0, 10),
+        ("streams", 0, 3),
+        ("streams", 136, 1),  # see docs/track-record.md
         *(
             (name, 0, 3)
             for name in ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises")
