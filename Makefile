@@ -6,15 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SECONDS ?= 60
+SECONDS_OF_SOAK ?= 600
 WORKERS ?= 2
 PROGRAMS := src tests bench examples
 
-.PHONY: help setup demo test test-long lint bench clean
+.PHONY: help setup demo test test-long soak lint bench clean
 
 help:
 	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
 	@echo "make test       the whole test suite, five to ten minutes on two cores"
 	@echo "make test-long  thousands of simulator seeds, plans on real networks, the slow tests"
+	@echo "make soak       a real cluster under floods, crashes and slow readers (SECONDS_OF_SOAK=600)"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make bench      throughput and latency on this machine"
 	@echo "make setup      only create .venv and install"
@@ -40,6 +42,9 @@ test-long: setup
 	$(BIN)/antiphon simulate --seeds 0-1999 --scenario swarm
 	$(BIN)/antiphon simulate --seeds 0-499 --scenario streams
 	$(BIN)/antiphon simulate --seeds 0-1999
+
+soak: setup
+	$(BIN)/antiphon lab soak --seconds $(SECONDS_OF_SOAK)
 
 lint: setup
 	$(BIN)/ruff check $(PROGRAMS)

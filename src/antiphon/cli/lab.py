@@ -1,5 +1,7 @@
 """The verb `lab`: experiments of the papers, on this machine."""
 
+from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +12,7 @@ from rich.table import Table
 
 from antiphon.cli.options import Json, make_folder
 from antiphon.cli.screen import console, progress
-from antiphon.errors import UsageError
+from antiphon.errors import AntiphonError, UsageError
 from antiphon.lab import EXPERIMENTS
 from antiphon.lab.experiment import Experiment, Row, parts_of
 from antiphon.plots import elements
@@ -26,16 +28,22 @@ def lab(
     ] = Path("."),
     json: Json = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small counts and short measurements.")] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", metavar="N", help="How long, for an experiment that has a length: soak."),
+    ] = None,
 ) -> None:
     """Carry out an experiment: a table here, plots on a page.
 
-    Everything it needs (daemons, clients) runs in processes of its own and is gone at the end.
+    Everything it needs (daemons, clients) runs in processes of its own and is gone at the end. Exit code 1
+    means that an experiment with rules (soak) saw one broken.
 
     \b
     Examples:
       antiphon lab
       antiphon lab scale --out results
       antiphon lab scale --quick --json
+      antiphon lab soak --seconds 300
     """
     if name is None:
         for experiment in EXPERIMENTS.values():
@@ -44,24 +52,36 @@ def lab(
     chosen = EXPERIMENTS.get(name)
     if chosen is None:
         raise UsageError(f"no experiment is called {name!r}; known: {', '.join(EXPERIMENTS)}")
+    if seconds is not None:
+        if chosen.lasting is None:
+            raise UsageError(f"the experiment {name} has no length to choose: leave out --seconds")
+        chosen = chosen.lasting(seconds)
     make_folder(out)
     rows: list[Row] = []
-    with progress(name, chosen.steps(quick)) as advance:
-        for row in chosen.measure(quick):
+    with progress(name, chosen.steps(quick)) as advance, ExitStack() as stack:
+        measured = chosen.measure(quick)
+        if isinstance(measured, Generator):
+            stack.callback(measured.close)  # also if this is interrupted between two rows
+        for row in measured:
             rows.append(row)
             if json:
                 print(msgspec.json.encode(row).decode(), flush=True)
             advance(1)
     page = out / f"{name}.html"
-    page.write_text(_page(chosen, rows, quick), encoding="utf-8")
+    page.write_text(_page(chosen, rows, quick, seconds), encoding="utf-8")
     if not json:
         for part, some in parts_of(rows).items():
-            console().print(_table(part, some))
+            if part not in chosen.unlisted:
+                console().print(_table(part, some))
         print(f"plots: {page}")
+    faults = chosen.faults(rows)
+    if faults:
+        raise AntiphonError(f"{name} found a fault: {'; '.join(faults)}")
 
 
-def _page(experiment: Experiment, rows: list[Row], quick: bool) -> str:
-    command = f"antiphon lab {experiment.name}{' --quick' if quick else ''}"
+def _page(experiment: Experiment, rows: list[Row], quick: bool, seconds: float | None) -> str:
+    length = "" if seconds is None else f" --seconds {seconds:g}"
+    command = f"antiphon lab {experiment.name}{length}{' --quick' if quick else ''}"
     return elements.page(
         experiment.title, experiment.intro, experiment.sections(rows), f"Made by `{command}`."
     )

@@ -11,6 +11,11 @@ Row = dict[str, Any]
 """One measurement; `part` names the table that it belongs to, all rows of a part have the same keys."""
 
 
+def _no_faults(_rows: Sequence[Row]) -> list[str]:
+    """Of experiments that only measure."""
+    return []
+
+
 class Experiment(Struct, frozen=True):
     """One experiment."""
 
@@ -25,6 +30,12 @@ class Experiment(Struct, frozen=True):
     """Of the page."""
     intro: str
     sections: Callable[[Sequence[Row]], list[Section]]
+    lasting: Callable[[float], "Experiment"] | None = None
+    """The same for so many seconds; None if its length cannot be chosen."""
+    faults: Callable[[Sequence[Row]], list[str]] = _no_faults
+    """What the rows show to be wrong, in words: then the command fails."""
+    unlisted: frozenset[str] = frozenset()
+    """Parts that have too many rows for a table in a terminal."""
 
 
 def parts_of(rows: Sequence[Row]) -> dict[str, list[Row]]:

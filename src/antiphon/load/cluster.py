@@ -33,30 +33,30 @@ def daemons(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
         config = local_config(sites, directory, daemons=per_site, protocol=protocol)
         file = directory / "cluster.toml"
-        file.write_text(_as_toml(config, rate_bytes_per_s))
+        file.write_text(as_toml(config, rate_bytes_per_s))
         started = []
         for _, daemon in config.daemons():
             log = stack.enter_context((directory / f"{daemon.name}.log").open("w+"))
             words = [sys.executable, "-m", "antiphon", "daemon", "--config", str(file), "--name", daemon.name]
-            # A session of its own: Ctrl-C ends the daemons through `_stop`, after their clients.
+            # A session of its own: Ctrl-C ends the daemons through `stop_daemon`, after their clients.
             process = subprocess.Popen(words, stderr=log, start_new_session=True)
-            stack.callback(_stop, process)
+            stack.callback(stop_daemon, process)
             started.append((process, log, daemon.clients[0]))
         patience_s = _START_TIMEOUT_S + _START_EACH_S * len(started)
         for process, log, address in started:
-            _wait_for(process, log, address, patience_s)
+            wait_for_daemon(process, log, address, patience_s)
         addresses = [address for _, _, address in started]
         _wait_formed(addresses, config.daemon_names, patience_s)
         yield addresses
 
 
-def _as_toml(config: Config, rate_bytes_per_s: int) -> str:
-    settings = config.settings
-    text = f'[cluster]\nname = "bench"\nmembership = "{settings.membership}"\n'
-    for key in settings.__struct_fields__:
-        wait_ms = getattr(settings, key)
-        if key.endswith("_ms") and wait_ms is not None:
-            text += f"{key} = {wait_ms}\n"
+def as_toml(config: Config, rate_bytes_per_s: int = 0) -> str:
+    """`config` as a file for daemon processes. With a rate, the links between sites carry no more."""
+    text = "[cluster]\n"
+    for key in config.settings.__struct_fields__:
+        value = getattr(config.settings, key)
+        if value is not None:  # left to the preset
+            text += f'{key} = "{value}"\n' if isinstance(value, str) else f"{key} = {value}\n"
     for site in config.sites:
         text += f'\n[[site]]\nname = "{site.name}"\n'
         for daemon in site.daemon:
@@ -68,10 +68,13 @@ def _as_toml(config: Config, rate_bytes_per_s: int) -> str:
         one, other = link.sites
         text += f'\n[[link]]\nsites = ["{one}", "{other}"]\ncost = {link.cost}\n'
         text += f'protocol = "{link.protocol}"\nrate_bytes_per_s = {rate_bytes_per_s}\n'
+        if link.emulate is not None:
+            keys = link.emulate.__struct_fields__
+            text += f"emulate = {{{', '.join(f'{key} = {getattr(link.emulate, key)}' for key in keys)}}}\n"
     return text
 
 
-def _wait_for(process: subprocess.Popen[bytes], log: TextIO, address: str, patience_s: float) -> None:
+def wait_for_daemon(process: subprocess.Popen[bytes], log: TextIO, address: str, patience_s: float) -> None:
     """Return when the daemon answers; its own last words if it ends instead."""
     deadline = time.monotonic() + patience_s
     while True:
@@ -97,7 +100,8 @@ def _wait_formed(addresses: list[str], names: tuple[str, ...], patience_s: float
         time.sleep(0.02)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop_daemon(process: subprocess.Popen[bytes]) -> None:
+    """End a daemon in order, or else by force."""
     process.terminate()
     try:
         process.wait(_STOP_TIMEOUT_S)

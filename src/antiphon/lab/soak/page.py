@@ -1,0 +1,125 @@
+"""The page of a soak: the verdict, and memory, descriptors and queues of every process over time."""
+
+from collections.abc import Sequence
+
+from antiphon.lab.experiment import Row, parts_of
+from antiphon.plots import charts, elements
+from antiphon.plots.elements import Section
+from antiphon.plots.words import Format, count, duration, size
+
+MOMENTS = ("moments", "what happened; point at a line to read it")
+
+
+def sections(rows: Sequence[Row]) -> list[Section]:
+    """The verdict and what led to it, then a section for each process."""
+    parts = parts_of(rows)
+    looks = parts["looks"]
+    return [
+        Section("verdict", "Verdict", _verdict(parts)),
+        *(
+            Section(f"process{number}", row["process"].capitalize(), _process(row, looks))
+            for number, row in enumerate(parts["processes"])
+        ),
+        Section("happened", "What happened", _happened(looks)),
+    ]
+
+
+def _verdict(parts: dict[str, list[Row]]) -> str:
+    rules = parts["rules"]
+    broken = [row for row in rules if row["verdict"] != "kept"]
+    if broken:
+        words, kind = f"Broken: {', '.join(row['rule'] for row in broken)}.", "note bad"
+    else:
+        words, kind = "Every rule was kept.", "note good"
+    (traffic,) = parts["traffic"]
+    facts = [
+        ("sessions", count(traffic["sessions"])),
+        ("messages sent", count(traffic["sent"])),
+        ("payload sent", size(traffic["sent_bytes"])),
+        ("deliveries", count(traffic["received"])),
+        ("warnings to slow receivers", count(traffic["warned"])),
+        ("slow receivers cut off", count(traffic["cut_off"])),
+        ("sessions that came back", count(traffic["returned"])),
+        ("records judged", count(traffic["records"])),
+    ]
+    return (
+        elements.paragraph(words, kind)
+        + elements.facts(facts)
+        + elements.table(
+            "Rules",
+            ("rule", "promise", "verdict", "faults"),
+            ((row["rule"], row["promise"], row["verdict"], row["faults"]) for row in rules),
+            numbers_from=4,
+        )
+        + elements.table(
+            "Processes",
+            ("process", "second act", "last act", "at most", "at the end", "descriptors", "at the end"),
+            (
+                (
+                    row["process"],
+                    *(size(row[f"{key}_bytes"]) for key in ("second_act", "last_act", "limit", "rest")),
+                    count(row["descriptors_after_warm_up"]),
+                    count(row["descriptors_at_end"]),
+                )
+                for row in parts["processes"]
+            ),
+        )
+        + elements.paragraph(
+            "Memory is resident memory: the medians of the second and the last act, and at rest at the end. "
+            "Descriptors are those at rest, after the warm-up and at the end.",
+            "soft",
+        )
+    )
+
+
+def _process(row: Row, looks: list[Row]) -> str:
+    name = row["process"]
+    moments = _moments(name, looks)
+    figures = [
+        _figure(f"Resident memory of {name}", "memory_bytes", "memory", size, name, looks, moments),
+        _figure(f"Open descriptors of {name}", "descriptors", "descriptors", count, name, looks, moments),
+    ]
+    if any(name in look["waiting_bytes"] for look in looks):
+        figures.append(
+            _figure(
+                f"Waiting in the queues of {name}", "waiting_bytes", "waiting", size, name, looks, moments
+            )
+        )
+    return "".join(figures)
+
+
+def _figure(
+    title: str,
+    key: str,
+    axis: str,
+    words: Format,
+    name: str,
+    looks: list[Row],
+    moments: list[tuple[float, str]],
+) -> str:
+    points = tuple((look["second"] * 1e6, look[key][name]) for look in looks if name in look[key])
+    line = charts.Line(axis, "one", points)
+
+    def draw(width: int) -> str:
+        return charts.lines(title, [line], moments, ("time", axis), (duration, words), width)
+
+    return elements.figure(title, draw, (("line-one", axis), MOMENTS))
+
+
+def _moments(name: str, looks: list[Row]) -> list[tuple[float, str]]:
+    """What happened to this process or to all, at the look after it."""
+    return [
+        (look["second"] * 1e6, words)
+        for look in looks
+        for words in look["happened"]
+        if words.startswith((f"{name} ", "act "))
+    ]
+
+
+def _happened(looks: list[Row]) -> str:
+    return elements.table(
+        "By the look after it",
+        ("time", "what"),
+        ((duration(look["second"] * 1e6), ", ".join(look["happened"])) for look in looks if look["happened"]),
+        numbers_from=2,
+    )
