@@ -1,4 +1,4 @@
-"""Rings of real daemons, each in a namespace: with multicast and without, and daemons that die with the token.
+"""Rings of real daemons, each in a namespace: with multicast and without; daemons that die with the token.
 
 The plan is `scenarios/two-rings.json`: two sites of three daemons under load, lost packets inside the sites,
 a representative that is killed while two of its site flood, another daemon that is killed in its own flood,
