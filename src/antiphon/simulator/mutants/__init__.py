@@ -10,7 +10,8 @@ from antiphon.simulator.mutants.membership import MEMBERSHIP
 from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
 from antiphon.simulator.mutants.recovery import RECOVERY
+from antiphon.simulator.mutants.ring import RING
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS: tuple[Mutant, ...] = (*ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS)
+MUTANTS: tuple[Mutant, ...] = (*ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *RING)
