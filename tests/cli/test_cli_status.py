@@ -46,6 +46,14 @@ def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> 
     assert json.loads(programs.stdout)["view"]["members"] == ["d1"]
 
 
+def test_status_shows_the_ring_of_a_site(antiphon: Run) -> None:
+    with daemons(1, per_site=3) as addresses:
+        people = antiphon("status", "--address", addresses[1])
+        assert (people.returncode, people.stderr) == (0, "")
+        assert "ring of d1, d2, d3, d1 speaks for it: " in people.stdout
+        assert "; a round takes " in people.stdout
+
+
 def test_of_several_addresses_the_first_that_answers_is_asked(antiphon: Run, addresses: list[str]) -> None:
     done = antiphon("status", "--address", f"unix:nobody.sock,{addresses[1]}")
     assert (done.returncode, done.stderr) == (0, "")
