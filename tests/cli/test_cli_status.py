@@ -64,7 +64,7 @@ def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> 
 
 
 def test_status_names_the_protocol_of_links_and_why_there_is_no_connection(antiphon: Run) -> None:
-    with daemons(2, "tcp") as (here, there):
+    with daemons(2, protocol="tcp") as (here, there):
         people = antiphon("status", "--address", here)
         assert (people.returncode, people.stderr) == (0, "")
         assert ["d2", "tcp", "open"] in [line.split()[:3] for line in people.stdout.splitlines()]
@@ -72,6 +72,14 @@ def test_status_names_the_protocol_of_links_and_why_there_is_no_connection(antip
         while "no connection: Connection refused" not in (found := " ".join(faults_of(ask_status(here)))):
             pass
         assert "d2 is not in the view: heard" in found
+
+
+def test_status_shows_the_ring_of_a_site(antiphon: Run) -> None:
+    with daemons(1, per_site=3) as addresses:
+        people = antiphon("status", "--address", addresses[1])
+        assert (people.returncode, people.stderr) == (0, "")
+        assert "ring of d1, d2, d3, d1 speaks for it: " in people.stdout
+        assert "; a round takes " in people.stdout
 
 
 def test_of_several_addresses_the_first_that_answers_is_asked(antiphon: Run, addresses: list[str]) -> None:

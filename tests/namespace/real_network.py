@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path as FilePath
 
 import msgspec
-from switch import AnyCommand, Block, Count, Counts, Heal, Recover, Split, Suffer, Unblock
+from switch import CARRIES_MULTICASTS, AnyCommand, Block, Count, Counts, Heal, Recover, Split, Suffer, Unblock
 from wires import Wire
 
 from antiphon.simulator.network import AnyFault, Network, Pair, Path
@@ -41,12 +41,16 @@ class RealPath(Path):
 class RealNetwork(Network):
     """Says what the switch is to do, and remembers it for the questions that are asked of a network."""
 
-    def __init__(self, plan: Plan, wires: list[Wire], plan_file: FilePath) -> None:
+    def __init__(
+        self, plan: Plan, wires: list[Wire], plan_file: FilePath, *, has_multicast: bool = True
+    ) -> None:
+        """Without `has_multicast` none gets through."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._commands = ours
         self._commands.settimeout(PATIENCE_S)
         ends = [wire.end for wire in wires]
-        words = [sys.executable, str(_SWITCH), str(plan_file), str(theirs.fileno()), *map(str, ends)]
+        kind = CARRIES_MULTICASTS if has_multicast else "plain"
+        words = [sys.executable, str(_SWITCH), str(plan_file), kind, str(theirs.fileno()), *map(str, ends)]
         self._process = subprocess.Popen(words, pass_fds=[theirs.fileno(), *ends], stdin=subprocess.DEVNULL)
         theirs.close()
         super().__init__({pair: RealPath(path, pair, self._tell) for pair, path in plan.paths().items()})

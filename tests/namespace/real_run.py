@@ -39,6 +39,8 @@ class RealOutcome(Struct, frozen=True):
     """How many incidents of each kind took effect."""
     regrets: dict[str, str]
     """The logs of daemons that met an error."""
+    rings: dict[str, bool]
+    """For each daemon that was in a ring at the end, whether its multicasts got through."""
     wall_s: float
 
     @property
@@ -55,6 +57,7 @@ class RealOutcome(Struct, frozen=True):
             f"  {counts.packets:,} packets, {counts.lost:,} lost, {counts.duplicated:,} duplicated; "
             f"{len(self.trace.records):,} events",
             f"  rounds: {', '.join(f'{reason} {times}' for reason, times in self.rounds.items())}",
+            f"  {len(self.rings)} daemons in rings, {sum(self.rings.values())} with multicast",
             *map(str, self.violations),
             *(f"daemon {name} met an error:\n{log}" for name, log in self.regrets.items()),
             "  every property was kept" if self.is_clean else "  FAILED",
@@ -70,16 +73,24 @@ class RealStage(Stage):
         self.world = cast(World, world)
 
 
-def run_really(plan: Plan, mutants: tuple[str, ...] = ()) -> RealOutcome:
-    """One plan, played and judged; with the names of mutants, by daemons that are broken in these ways."""
+def run_really(plan: Plan, mutants: tuple[str, ...] = (), *, has_multicast: bool = True) -> RealOutcome:
+    """One plan, played and judged; with the names of mutants, by daemons that are broken in these ways.
+
+    Without `has_multicast` the network carries none.
+    """
     began_s = time.monotonic()
-    world = RealWorld(plan, mutants)
+    world = RealWorld(plan, mutants, has_multicast=has_multicast)
     try:
         stage = RealStage(plan, world)
         perform(stage)
         world.network.count()
         witnessed = world.witnessed()
         regrets = {host.name: log for host in world.hosts if "Traceback" in (log := host.log())}
+        rings = {
+            host.name: bool(told["runtime"]["multicast"]["works"])
+            for host in world.hosts
+            if (told := host.status()) is not None and told["ring"] is not None
+        }
     finally:
         world.close()
     clients = [client for host in world.hosts for client in host.all_clients]
@@ -92,7 +103,8 @@ def run_really(plan: Plan, mutants: tuple[str, ...] = ()) -> RealOutcome:
     counts = counted(trace, stage)
     violations = judge(trace)
     rounds = rounds_of(reasons_of(trace))
-    return RealOutcome(trace, violations, counts, rounds, stage.happened, regrets, time.monotonic() - began_s)
+    wall_s = time.monotonic() - began_s
+    return RealOutcome(trace, violations, counts, rounds, stage.happened, regrets, rings, wall_s)
 
 
 def _merged(plan: Plan, world: RealWorld, diaries: list[RealDiary], witnessed: list[Entry]) -> Trace:
@@ -131,6 +143,7 @@ def main() -> int:
     parser.add_argument("--scenario", default="swarm", help="one of the simulator's")
     parser.add_argument("--seeds", default="", metavar="A-B", help="seeds of that scenario")
     parser.add_argument("--trace", type=Path, metavar="DIR", help="write the trace of each run there")
+    parser.add_argument("--no-multicast", action="store_true", help="the network carries no multicasts")
     parser.add_argument("--mutant", action="append", default=[], metavar="NAME", help="break all daemons")
     words = parser.parse_args()
     if reason := why_not():
@@ -142,7 +155,7 @@ def main() -> int:
         todo += [plan_of(words.scenario, seed) for seed in range(int(first), int(last or first) + 1)]
     failures = 0
     for plan in todo:
-        outcome = run_really(plan, tuple(words.mutant))
+        outcome = run_really(plan, tuple(words.mutant), has_multicast=not words.no_multicast)
         if words.trace is not None:
             outcome.trace.write(words.trace)
         print(outcome, flush=True)

@@ -34,7 +34,8 @@ CONNECTING_MAX = 64
 class RealWorld:
     """A cluster in namespaces, its network and its clients, in the time of this machine."""
 
-    def __init__(self, plan: Plan, mutants: tuple[str, ...] = ()) -> None:
+    def __init__(self, plan: Plan, mutants: tuple[str, ...] = (), *, has_multicast: bool = True) -> None:
+        self.has_multicast = has_multicast
         self.chance = plan.chance
         self.records: list[Record] = []
         """What was noted here, in its order; daemons keep diaries of their own."""
@@ -62,7 +63,7 @@ class RealWorld:
         plan_file.write_text(plan.text())
         for number in range(self.config.daemon_count):
             self._wires.append(lay(number))
-        self._network = RealNetwork(plan, self._wires, plan_file)
+        self._network = RealNetwork(plan, self._wires, plan_file, has_multicast=self.has_multicast)
         around = Surroundings(
             self._loop, self.directory, plan_file, lambda: self.now_us, self.note, self._entered,
             self._failures.append, mutants,

@@ -2,7 +2,8 @@
 
 Between two wires lies a `Path` of the simulator, so a packet of a real kernel meets the same faults, drawn by
 the same code, as one in virtual time. Everything that a daemon's kernel sends counts, also its word that
-nobody listens at a port.
+nobody listens at a port. A multicast goes to the other daemons of its sender's site, over the path to each;
+or nowhere, as in networks that do not carry them.
 """
 
 import os
@@ -18,10 +19,18 @@ from wires import daemon_at
 from antiphon.runtime.loop import READABLE, Loop, now_us
 from antiphon.simulator import plan as plans
 from antiphon.simulator.network import AnyFault, Network, Pair
+from antiphon.simulator.plan import Plan
 
 PACKETS_PER_TURN = 64
 PACKET_MAX_BYTES = 65_536
 COMMAND_MAX_BYTES = 65_536
+CARRIES_MULTICASTS = "multicasts"
+MULTICAST = 224
+"""The least first byte of the address of a group."""
+_UDP = 17
+
+Mates = dict[int, tuple[int, ...]]
+"""By daemon, those who get its multicasts."""
 
 
 class Command(Struct, frozen=True, tag_field="do", tag=str.lower):
@@ -80,8 +89,11 @@ class Counts(Struct, frozen=True):
 class Switch:
     """Carries packets until the one who commands it is gone."""
 
-    def __init__(self, network: Network, ends: list[int], commands: socket.socket) -> None:
+    def __init__(
+        self, network: Network, ends: list[int], commands: socket.socket, mates: Mates | None = None
+    ) -> None:
         self._network = network
+        self._mates = mates or {}
         self._ends = ends
         self._commands = commands
         self._under_way: list[tuple[int, int, int, bytes]] = []
@@ -111,10 +123,13 @@ class Switch:
                 self._carry(sender, packet)
 
     def _carry(self, sender: int, packet: bytes) -> None:
-        receiver = daemon_at(packet[16:20])
-        for time_us, data, _ in self._network.carry((sender, receiver), packet, len(packet), now_us()):
-            self._serial += 1
-            heappush(self._under_way, (time_us, self._serial, receiver, data))
+        receivers: tuple[int, ...] = (daemon_at(packet[16:20]),)
+        if packet[16] >= MULTICAST:  # some are for routers, which there are none of
+            receivers = self._mates.get(sender, ()) if packet[9] == _UDP else ()
+        for receiver in receivers:
+            for time_us, data, _ in self._network.carry((sender, receiver), packet, len(packet), now_us()):
+                self._serial += 1
+                heappush(self._under_way, (time_us, self._serial, receiver, data))
 
     def _hand_over(self) -> None:
         now = now_us()
@@ -148,11 +163,22 @@ class Switch:
                 self._commands.sendall(msgspec.json.encode(counts))
 
 
+def mates_in(plan: Plan) -> Mates:
+    """The other daemons of each one's site."""
+    numbers = iter(range(len(plan.daemons())))
+    sites = [[next(numbers) for _ in site.daemons] for site in plan.sites]
+    return {
+        daemon: tuple(mate for mate in members if mate != daemon) for members in sites for daemon in members
+    }
+
+
 def main() -> None:
-    """With a plan's file, the descriptor for commands and those of the wires, in the order of daemons."""
+    """With a plan's file, whether multicasts get through, the descriptor for commands and those of the wires,
+    in the order of daemons."""
     plan = plans.read(FilePath(sys.argv[1]))
-    commands = socket.socket(fileno=int(sys.argv[2]))
-    Switch(Network(plan.paths()), [int(end) for end in sys.argv[3:]], commands).run()
+    mates = mates_in(plan) if sys.argv[2] == CARRIES_MULTICASTS else None
+    commands = socket.socket(fileno=int(sys.argv[3]))
+    Switch(Network(plan.paths()), [int(end) for end in sys.argv[4:]], commands, mates).run()
 
 
 if __name__ == "__main__":

@@ -258,7 +258,8 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "done at once", "a daemon says that it has everything before it has",
-        frozenset(("2.14",)), Changeover, "_conclude_step", _done_at_once, "swarm", shown_by=8,
+        frozenset(("2.14",)), Changeover, "_conclude_step", _done_at_once, "swarm",
+        seeds=30, shown_by=25,
     ),
     Mutant(
         "installs alone", "a daemon installs the view before the others have got everything",
