@@ -11,7 +11,7 @@ from antiphon.cli.main import exit_code
 from antiphon.client import ask_status
 from antiphon.errors import AntiphonError
 from antiphon.lab import EXPERIMENTS, scale
-from antiphon.lab.experiment import Row, parts_of
+from antiphon.lab.experiment import Experiment, Row, parts_of
 from antiphon.load.crowds import crowd, process_of, resident_bytes
 
 
@@ -35,6 +35,35 @@ def test_an_unknown_experiment_is_wrong_use(antiphon: Run) -> None:
     assert done.returncode == 2
     assert is_one_line(done.stderr)
     assert "scale" in done.stderr
+
+
+def test_a_length_for_an_experiment_without_one_is_wrong_use(antiphon: Run) -> None:
+    done = antiphon("lab", "scale", "--seconds", "5")
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+    assert "no length" in done.stderr
+
+
+def test_a_length_that_makes_no_sense_is_wrong_use(antiphon: Run) -> None:
+    done = antiphon("lab", "soak", "--seconds", "0")
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+    assert "a week" in done.stderr
+
+
+def test_a_broken_rule_is_told_in_a_line_and_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    broken = Experiment(
+        name="fragile", about="", steps=lambda quick: 1, measure=lambda quick: iter([made_up("groups", 1)]),
+        title="", intro="", sections=lambda rows: [], faults=lambda rows: ["memory: d1 grew"],
+        unlisted=frozenset({"groups"}),
+    )  # fmt: skip
+    monkeypatch.setitem(EXPERIMENTS, "fragile", broken)
+    assert exit_code(["lab", "fragile", "--out", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert told.out == f"plots: {tmp_path / 'fragile.html'}\n"
+    assert told.err == "antiphon: fragile found a fault: memory: d1 grew\n"
 
 
 def test_one_measurement_of_each_crowd() -> None:

@@ -116,8 +116,8 @@ class Node:
 
     def _origin_in(self, term: Term) -> Origin:
         if self._observer is not None:
-            watch = self._observer
-            term.order.observer = lambda header: watch.held(term.view.id, header)
+            watch, view_id = self._observer, term.view.id  # a term that knew itself would outlive its view
+            term.order.observer = lambda header: watch.held(view_id, header)
         return Origin(
             self.config,
             me=self.me,

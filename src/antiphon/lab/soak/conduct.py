@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from antiphon.errors import AntiphonError
 from antiphon.lab.soak import looks as seeing
 from antiphon.lab.soak import rules
 from antiphon.lab.soak.cluster import Cluster
@@ -43,40 +44,52 @@ class Ending(Struct, frozen=True):
 
 def soak(plan: Plan) -> Iterator[Look | Ending]:
     """Carry it out: every look as it is taken, and the ending. All processes and files are gone afterwards,
-    but for the traces if the oracle has found something in them."""
+    but for traces and logs that are needed to find out what went wrong."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-soak-")))
-        cluster = Cluster(directory, stack)
-        cluster.wait_whole()
-        conductor = Conductor(plan, cluster, Crew(cluster, plan.act_s, stack))
-        yield from conductor.acts()
-        cut_off = conductor.cut_off()
+        try:
+            cluster = Cluster(directory, stack)
+            cluster.wait_whole()
+            conductor = Conductor(plan, cluster, Crew(cluster, plan.act_s, stack))
+            yield from conductor.acts()
+            cut_off = conductor.cut_off()
+        except AntiphonError as error:
+            raise AntiphonError(f"{error}; {_keep(directory)}") from error
         conductor.crew.end()
         cluster.stop()
-        growths = rules.growths(conductor.looks)
-        oracle, records = _judge(cluster.traces)
-        verdicts = [
-            rules.memory(growths),
-            rules.descriptors(growths),
-            rules.emptiness(conductor.looks),
-            rules.bounds(conductor.looks),
-            rules.health(cluster.complaints()),
-            oracle,
-        ]
-        if plan.tries_all:
-            verdicts.append(rules.trials(conductor.tally, cut_off))
-        yield Ending(tuple(growths), conductor.tally, cut_off, records, tuple(verdicts))
+        verdicts, records = _judge(conductor, cluster, cut_off)
+        if any(verdict.faults for verdict in verdicts):
+            verdicts.append(Verdict("evidence", "kept only if a rule is broken", (_keep(directory),)))
+        growths = tuple(rules.growths(conductor.looks))
+        yield Ending(growths, conductor.tally, cut_off, records, tuple(verdicts))
 
 
-def _judge(traces: Path) -> tuple[Verdict, int]:
-    trace = merge(traces)
-    records = len(trace.records)
+def _judge(conductor: "Conductor", cluster: Cluster, cut_off: int) -> tuple[list[Verdict], int]:
+    """All rules, and how many records the oracle saw."""
+    growths = rules.growths(conductor.looks)
+    trace = merge(cluster.traces)
     violations = [f"{violation.name}: {violation.what}" for violation in judge(trace)]
-    if violations:
-        kept = Path(tempfile.mkdtemp(prefix="antiphon-soak-traces-"))
-        shutil.copytree(traces, kept, dirs_exist_ok=True)
-        violations.append(f"the traces are kept in {kept}")
-    return rules.properties(violations, records), records
+    verdicts = [
+        rules.memory(growths),
+        rules.descriptors(growths),
+        rules.emptiness(conductor.looks),
+        rules.bounds(conductor.looks),
+        rules.health(cluster.complaints()),
+        rules.properties(violations, len(trace.records)),
+    ]
+    if conductor.plan.tries_all:
+        verdicts.append(rules.trials(conductor.tally, cut_off))
+    return verdicts, len(trace.records)
+
+
+def _keep(directory: Path) -> str:
+    """Copy traces, logs and configuration to where they stay, and say where."""
+    kept = Path(tempfile.mkdtemp(prefix="antiphon-soak-kept-"))
+    for path in (*directory.glob("*.log"), *directory.glob("*.toml")):
+        shutil.copy(path, kept)
+    if (directory / "traces").is_dir():
+        shutil.copytree(directory / "traces", kept / "traces")
+    return f"traces and logs are kept in {kept}"
 
 
 class Conductor:
@@ -86,7 +99,7 @@ class Conductor:
         self.crew = crew
         self.looks: list[Look] = []
         self.tally = Tally()
-        self._plan = plan
+        self.plan = plan
         self._cluster = cluster
         self._begun_s = time.monotonic()
         self._happened: list[str] = []
@@ -100,10 +113,10 @@ class Conductor:
             self.crew.begin()
             self._happened.append(f"act {act} begins")
             begun_s = time.monotonic()
-            for number in range(self._plan.looks):
-                second = (number + 1) * self._plan.act_s / self._plan.looks
+            for number in range(self.plan.looks):
+                second = (number + 1) * self.plan.act_s / self.plan.looks
                 self._enter(begun_s + second, partial(self._look, act))
-            for trouble in self._plan.troubles():
+            for trouble in self.plan.troubles():
                 self._enter(begun_s + trouble.second, partial(self._make, trouble))
             yield from self._play()
             yield self._rest(act)

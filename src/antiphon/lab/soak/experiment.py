@@ -20,8 +20,6 @@ from antiphon.lab.soak.plan import (
 from antiphon.plots import elements
 
 LASTING_CLIENTS = len(SITES) + 1
-FAULTS_TOLD = 3
-"""Of each rule, in one line; the page has all."""
 
 
 def rows_of(plan: Plan) -> Iterator[Row]:
@@ -42,8 +40,8 @@ def _ending(ending: Ending) -> Iterator[Row]:
             "last_act_bytes": growth.last_bytes,
             "limit_bytes": growth.most_bytes,
             "rest_bytes": growth.rest_bytes[-1],
-            "descriptors_after_warm_up": growth.rest_descriptors[0],
-            "descriptors_at_end": growth.rest_descriptors[-1],
+            "warm_descriptors": growth.rest_descriptors[0],
+            "end_descriptors": growth.rest_descriptors[-1],
         }
     yield {
         "part": "traffic",

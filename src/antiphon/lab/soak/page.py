@@ -35,7 +35,7 @@ def _verdict(parts: dict[str, list[Row]]) -> str:
     facts = [
         ("sessions", count(traffic["sessions"])),
         ("messages sent", count(traffic["sent"])),
-        ("payload sent", size(traffic["sent_bytes"])),
+        ("payload sent", size(traffic["payload_bytes"])),
         ("deliveries", count(traffic["received"])),
         ("warnings to slow receivers", count(traffic["warned"])),
         ("slow receivers cut off", count(traffic["cut_off"])),
@@ -58,8 +58,8 @@ def _verdict(parts: dict[str, list[Row]]) -> str:
                 (
                     row["process"],
                     *(size(row[f"{key}_bytes"]) for key in ("second_act", "last_act", "limit", "rest")),
-                    count(row["descriptors_after_warm_up"]),
-                    count(row["descriptors_at_end"]),
+                    count(row["warm_descriptors"]),
+                    count(row["end_descriptors"]),
                 )
                 for row in parts["processes"]
             ),

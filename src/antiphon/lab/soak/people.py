@@ -45,7 +45,7 @@ class Counts:
     """The tally, while it grows."""
 
     def __init__(self) -> None:
-        self.sessions = self.sent = self.sent_bytes = self.received = self.warned = self.returned = 0
+        self.sessions = self.sent = self.payload_bytes = self.received = self.warned = self.returned = 0
 
     def took(self, event: object) -> None:
         """An event was delivered to one of the sessions."""
@@ -58,7 +58,7 @@ class Counts:
 
     def tally(self) -> Tally:
         """As it is now."""
-        return Tally(self.sessions, self.sent, self.sent_bytes, self.received, self.warned, self.returned)
+        return Tally(self.sessions, self.sent, self.payload_bytes, self.received, self.warned, self.returned)
 
 
 class Act:
@@ -106,7 +106,7 @@ class Act:
     async def _send(self, session: Session, group: str, size_bytes: int, service: Service) -> None:
         await session.send(group, self.counts.sent.to_bytes(8, "big") + bytes(size_bytes), service)
         self.counts.sent += 1
-        self.counts.sent_bytes += size_bytes
+        self.counts.payload_bytes += size_bytes
 
     async def _listen(self, session: Session) -> None:
         with suppress(Disconnected):

@@ -26,7 +26,7 @@ class Tally(Struct, frozen=True, tag="tally"):
 
     sessions: int = 0
     sent: int = 0
-    sent_bytes: int = 0
+    payload_bytes: int = 0
     received: int = 0
     warned: int = 0
     """Warnings to slow receivers."""
