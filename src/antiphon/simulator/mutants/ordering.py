@@ -343,7 +343,7 @@ ORDERING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "hold for the lost", "senders wait for a slow receiver at a daemon that is no longer there",
-        frozenset(("2.17",)), Hold, "take_over", _hold_for_the_lost, "crash",
+        frozenset(("2.17",)), Hold, "take_over", _hold_for_the_lost, "sites", seeds=120, shown_by=109,
     ),
     Mutant(
         "window ignored", "a link sends all that it has, whatever is still unacknowledged",
