@@ -7,7 +7,11 @@ from collections.abc import Iterator
 import pytest
 from small_worlds import Cluster
 
+from antiphon.core.status import buffers
+
 DELAY_US = 1_000
+WITHIN_US = 60_000_000
+"""Only to keep a failing test from hanging."""
 
 
 @pytest.fixture
@@ -33,3 +37,29 @@ def test_a_view_that_has_ended_is_gone_with_all_that_it_held(
     cluster.send(clients[0], "g", bytes(50_000))
     cluster.settle()
     assert [number for number in cluster.alive if terms[number]() is not None] == []
+
+
+def test_what_is_sent_again_to_form_a_view_is_no_debt_of_its_sender() -> None:
+    """The representative of one site sends to another what that lacks of four daemons, two of which are gone:
+    more than back-pressure allows it for its own clients. (ours; docs/track-record.md)"""
+    cluster = Cluster(3, DELAY_US, daemons=2, mesh=True, membership="lan", unstable_bytes=65_536)
+    clients = cluster.members()
+    cluster.lose = lambda receiver, data: receiver in (2, 3) and b"flood" in data
+    for _ in range(100):
+        for daemon in (0, 1, 4, 5):
+            cluster.send(clients[daemon], "g", b"flood" + bytes(1_000))
+    cluster.run(60 * DELAY_US)
+    cluster.crash(4)
+    cluster.crash(5)
+    cluster.until(lambda: all(cluster.nodes[daemon].state == "statetrans" for daemon in cluster.alive))
+    cluster.lose = lambda receiver, data: False
+    most = 0
+    while not cluster.is_whole(cluster.alive):
+        assert cluster.step(cluster.now_us + WITHIN_US)
+        most = max(most, cluster.nodes[0].order.own_unstable_bytes)
+        tables = [buffers(cluster.nodes[daemon]) for daemon in sorted(cluster.alive)]
+        assert not [
+            (name, row) for table in tables for name, row in table.items() if row["bytes"] > row["limit"]
+        ]
+    assert most > tables[0]["own_unstable"]["limit"]
+    assert not any(table["recovery"]["bytes"] for table in tables)

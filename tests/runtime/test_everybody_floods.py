@@ -30,8 +30,8 @@ OUTPUT_MAX_BYTES = SETTINGS.output_soft_bytes + 2 * DAEMONS * (SETTINGS.unstable
 """For one session: the soft limit, and what all daemons may have under way when they are asked to hold."""
 KEPT_BY_ALLOCATOR_BYTES = 96 * 1024 * 1024
 """A daemon's process asks for memory in large pieces and keeps it."""
-UNUSED = ("unreliable_reassembly", "link_unreliable")
-"""Buffers whose limits do not matter here: nobody sends unreliable messages."""
+UNUSED = ("unreliable_reassembly", "link_unreliable", "recovery")
+"""Buffers whose limits do not matter here: nobody sends unreliable messages, and the view lasts."""
 
 
 class Witness:

@@ -183,13 +183,16 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
     members = len(term.view.members)
     # A source stops at its limit, so it overshoots by one bundle. Others may still hold as much again of it
     # that it has already forgotten. What it sends again to joining sites (LATE) is not held back, but is no
-    # more than all that is under way, once a member.
+    # more than all that is under way, once a member. Nor is what daemons send again to form a view (CONTROL),
+    # which is no more than the ended views held: one daemon sends it, whoever lacks it.
     per_source = node.config.settings.unstable_bytes + order.largest_bytes
-    late_bytes = order.late_bytes()
+    late_bytes, recovery_bytes = order.late_bytes(), order.recovery_bytes()
+    own_again_bytes = order.late_bytes(node.me) + order.recovery_bytes(node.me)
     table = {
-        "unstable": _row(order.held_bytes - late_bytes, 2 * members * per_source),
-        "own_unstable": _row(order.own_unstable_bytes - order.late_bytes(node.me), per_source),
+        "unstable": _row(order.held_bytes - late_bytes - recovery_bytes, 2 * members * per_source),
+        "own_unstable": _row(order.own_unstable_bytes - own_again_bytes, per_source),
         "late": _row(late_bytes, 3 * members * per_source),
+        "recovery": _row(recovery_bytes, 5 * node.config.daemon_count * per_source),
         "session_input": _row(node.sessions.input_bytes, sum(map(_input_limit, node.sessions))),
         "reassembly": _row(
             sum(reassembly.bytes_held for reassembly in term.reassembly.values()),

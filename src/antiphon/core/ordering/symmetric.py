@@ -105,10 +105,17 @@ class SymmetricOrder:
 
     def late_bytes(self, daemon: int | None = None) -> int:
         """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
+        return self._flagged_bytes(Flag.LATE, daemon)
+
+    def recovery_bytes(self, daemon: int | None = None) -> int:
+        """Bytes held of bundles that helped to form the view, of one daemon or of all."""
+        return self._flagged_bytes(Flag.CONTROL, daemon)
+
+    def _flagged_bytes(self, flags: int, daemon: int | None) -> int:
         return sum(
             len(entry.bundle)
             for _, entry in self._held
-            if entry.header.flags & Flag.LATE and daemon in (None, entry.daemon)
+            if entry.header.flags & flags and daemon in (None, entry.daemon)
         )
 
     def turn(self, number: int, lts: int) -> None:
