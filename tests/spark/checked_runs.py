@@ -1,8 +1,9 @@
 """Runs, most of them not clean, held against the properties by one job: most of what a check costs is fixed.
 
-There is one run of each mutant; `mutant_seeds.json` says which seed of its scenario shows the bug soonest, so
-that nothing is searched. And there are the lies of `doctoring`, each told in a simulated run and in the same
-run written as if it had been real, beside the truth in both forms. The clean ones are in `clean_runs`.
+There are the lies of `doctoring`, each told in a simulated run and in the same run written as if it had been
+real, beside the truth in both forms. The clean ones are in `clean_runs`. And there is, for a job of its own, one
+run of each mutant; `mutant_seeds.json` says which seed of its scenario shows the bug soonest, so that nothing is
+searched.
 """
 
 import gc
@@ -79,8 +80,6 @@ def oracle_faults() -> dict[str, list[str]]:
 def outcomes(spark: Any, scratch: Path) -> list[Outcome]:
     """What every property says of all these runs."""
     folder = Path(mkdtemp(dir=scratch))
-    for mutant in MUTANTS:
-        trace_of_mutant(mutant).write(folder)
     _write_lies(folder)
     _oracle_faults.update(write_clean_runs(folder))
     return check(spark, str(folder), mkdtemp(dir=scratch))
@@ -88,8 +87,20 @@ def outcomes(spark: Any, scratch: Path) -> list[Outcome]:
 
 def violations(spark: Any, scratch: Path) -> dict[str, list[Violation]]:
     """The same, run by run; the first who asks waits for the job."""
+    return _by_run(outcomes(spark, scratch))
+
+
+def violations_of_mutants(spark: Any, scratch: Path) -> dict[str, list[Violation]]:
+    """What is found in the runs of the mutants."""
+    folder = Path(mkdtemp(dir=scratch))
+    for mutant in MUTANTS:
+        trace_of_mutant(mutant).write(folder)
+    return _by_run(check(spark, str(folder), mkdtemp(dir=scratch)))
+
+
+def _by_run(told: list[Outcome]) -> dict[str, list[Violation]]:
     found: dict[str, list[Violation]] = {}
-    for outcome in outcomes(spark, scratch):
+    for outcome in told:
         for violation in outcome.told:
             found.setdefault(violation.run, []).append(violation)
     return found

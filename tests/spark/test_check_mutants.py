@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from checked_runs import SEEDS, run_of_mutant, trace_of_mutant, violations
+from checked_runs import SEEDS, run_of_mutant, trace_of_mutant, violations_of_mutants
 
 from antiphon.simulator.mutants import MUTANTS, Mutant
 from antiphon.simulator.oracle import judge
@@ -18,7 +18,7 @@ def numbers(names: Iterable[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def found(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Violation]]:
-    return violations(spark, tmp_path_factory.getbasetemp())
+    return violations_of_mutants(spark, tmp_path_factory.getbasetemp())
 
 
 def test_every_mutant_has_a_seed() -> None:
@@ -33,6 +33,7 @@ def test_the_properties_are_those_of_the_oracle() -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", MUTANTS, ids=run_of_mutant)
 def test_a_broken_protocol_is_caught(mutant: Mutant, found: dict[str, list[Violation]]) -> None:
     """By a property that the mutant is meant to break."""
