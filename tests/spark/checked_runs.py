@@ -1,9 +1,9 @@
 """Runs, most of them not clean, held against the properties by one job: most of what a check costs is fixed.
 
 There are the lies of `doctoring`, each told in a simulated run and in the same run written as if it had been
-real, beside the truth in both forms. The clean ones are in `clean_runs`. And there is, for a job of its own, one
-run of each mutant; `mutant_seeds.json` says which seed of its scenario shows the bug soonest, so that nothing is
-searched.
+real, beside the truth in both forms. The clean ones are in `clean_runs`. And there is, for a job of its own,
+one run of each mutant; `mutant_seeds.json` says which seed of its scenario shows the bug soonest, so that
+nothing is searched.
 """
 
 import gc
