@@ -31,7 +31,7 @@ SETTINGS = Settings(
     damp_max_ms=4_000.0,  # daemons are lost all the time here; nobody shall be kept out for long
     unstable_bytes=2 * 2**20,
     output_soft_bytes=2**20,
-    output_hard_bytes=6 * 2**20,
+    output_hard_bytes=10 * 2**20,
     slow_patience_ms=2_000.0,
 )
 """Small queues, so that they fill up in every flood."""

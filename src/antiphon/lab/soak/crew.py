@@ -82,7 +82,7 @@ class Crew:
         orders = Orders(
             role=role,
             homes=tuple(homes),
-            others=tuple(self._cluster.places.values()),
+            places=tuple(self._cluster.places.values()),
             trace=str(self._cluster.traces),
             seed=len(self.processes),
             act_s=self._act_s,

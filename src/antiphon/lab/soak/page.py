@@ -17,7 +17,7 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     return [
         Section("verdict", "Verdict", _verdict(parts)),
         *(
-            Section(f"process{number}", row["process"].capitalize(), _process(row, looks))
+            Section(f"process{number}", row["process"], _process(row, looks))
             for number, row in enumerate(parts["processes"])
         ),
         Section("happened", "What happened", _happened(looks)),

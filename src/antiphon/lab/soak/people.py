@@ -92,7 +92,8 @@ class Act:
         self, place: str, name: str, *, comes_back: bool = True, slow: SlowPolicy | None = None
     ) -> Session | None:
         """A session; None if there is none before the act is over."""
-        places = [place, *(other for other in self.orders.others if other != place)] if comes_back else place
+        after = self.orders.places.index(place)
+        places = self.orders.places[after:] + self.orders.places[:after] if comes_back else (place,)
         while not self.is_over.is_set():
             with suppress(ConnectError):  # killed, paused, or the end of an earlier session is on its way
                 session = await antiphon.connect(

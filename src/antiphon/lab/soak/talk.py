@@ -13,8 +13,8 @@ class Orders(Struct, frozen=True):
     role: Role
     homes: tuple[str, ...]
     """The places of its sessions' daemons."""
-    others: tuple[str, ...]
-    """Where a session goes on that has lost its own."""
+    places: tuple[str, ...]
+    """Those of all daemons: a session that has lost its own goes on at the next."""
     trace: str
     """The folder for traces."""
     seed: int
