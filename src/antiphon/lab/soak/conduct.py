@@ -70,15 +70,14 @@ def _judge(conductor: "Conductor", cluster: Cluster, cut_off: int) -> tuple[list
     trace = merge(cluster.traces)
     violations = [f"{violation.name}: {violation.what}" for violation in judge(trace)]
     verdicts = [
-        rules.memory(growths),
         rules.descriptors(growths),
         rules.emptiness(conductor.looks),
         rules.bounds(conductor.looks),
         rules.health(cluster.complaints()),
         rules.properties(violations, len(trace.records)),
     ]
-    if conductor.plan.tries_all:
-        verdicts.append(rules.trials(conductor.tally, cut_off))
+    if conductor.plan.is_long:
+        verdicts += [rules.memory(growths), rules.trials(conductor.tally, cut_off)]
     return verdicts, len(trace.records)
 
 

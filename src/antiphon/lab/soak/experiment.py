@@ -81,8 +81,8 @@ def _steps(plan: Plan) -> int:
 
 
 def _rules(plan: Plan) -> tuple[str, ...]:
-    always = ("memory", "descriptors", "at rest", "bounds", "daemons", "oracle")
-    return (*always, "trials") if plan.tries_all else always
+    always = ("descriptors", "at rest", "bounds", "daemons", "oracle")
+    return (*always, "memory", "trials") if plan.is_long else always
 
 
 def _experiment(usual: Plan, quick: Plan) -> Experiment:

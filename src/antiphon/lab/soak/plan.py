@@ -27,8 +27,9 @@ KILLED = ("d1", "d6", "d5")
 """In turn. Those that are never killed show what a long life does to memory; d1 speaks for its site, d6 is
 alone at its own."""
 
-ALL_TRIED_SECONDS = 120.0
-"""So long a soak, or a longer one, has time for every kind of trouble, slow receivers included."""
+LONG_SECONDS = 120.0
+"""So long a soak, or a longer one, has time to warm up, and for every kind of trouble, slow receivers
+included."""
 
 
 class Trouble(Struct, frozen=True, order=True):
@@ -78,9 +79,9 @@ class Plan(Struct, frozen=True):
         return max(1, round(self.act_s / SCENE_S))
 
     @property
-    def tries_all(self) -> bool:
-        """Whether it is long enough for every kind of trouble."""
-        return self.seconds >= ALL_TRIED_SECONDS
+    def is_long(self) -> bool:
+        """Whether it has time to warm up and for every kind of trouble."""
+        return self.seconds >= LONG_SECONDS
 
     def troubles(self) -> list[Trouble]:
         """Of one act, the earliest first.
