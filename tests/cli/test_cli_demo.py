@@ -8,7 +8,7 @@ import pytest
 from command_line import COMMAND, TIMEOUT_S, Run, environment
 
 
-@pytest.mark.parametrize(("sites", "daemons"), [(3, 2), (5, 1)])
+@pytest.mark.parametrize(("sites", "daemons"), [(3, 2), pytest.param(5, 1, marks=pytest.mark.long)])
 def test_the_abridged_story(
     antiphon: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sites: int, daemons: int
 ) -> None:

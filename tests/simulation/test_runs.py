@@ -31,7 +31,8 @@ def complaint(outcome: Outcome) -> str:
 @pytest.mark.parametrize(
     ("scenario", "first", "count"),
     [
-        *(("mixed", first, 10) for first in range(0, 50, 10)),
+        *(("mixed", first, 10) for first in range(0, 30, 10)),
+        *(pytest.param("mixed", first, 10, marks=pytest.mark.long) for first in range(30, 60, 10)),
         ("pruned", 0, 8),
         ("pruned", 8, 8),
         ("flood", 0, 8),
@@ -135,7 +136,14 @@ def test_latency_on_the_chain_of_the_thesis(seed: int) -> None:
     assert DIAMETER_US <= latency.max_us <= bounds_us[service]
 
 
-@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "hundred"])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name == "inflight" else [])
+        for name in SCENARIOS
+        if name != "hundred"
+    ],
+)
 def test_the_same_seed_gives_the_same_run(scenario: str) -> None:
     first, second = ran(2, scenario), run_seed(2, scenario)
     assert first.digest == second.digest
