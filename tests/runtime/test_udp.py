@@ -104,7 +104,7 @@ def test_what_the_network_refuses_is_counted() -> None:
     sender, receiver = pair((PLAIN, PLAIN))
     sender.send(Datagram(1, [bytes(70_000)], 70_000, 70_000))
     assert sender.counters.send_errors == 1
-    assert "too long" in sender.last_error.lower()
+    assert "too long" in sender.counters.last_error.lower()
     sender.send(train([b"still alive, sir"]))
     assert receive(receiver, 16) == [b"still alive, sir"]
     sender.close()
