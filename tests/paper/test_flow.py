@@ -25,7 +25,7 @@ def test_a_daemon_stops_reading_its_clients_when_too_much_is_unstable():
     for _ in range(30):
         cluster.send(clients[0], "g", b"x" * 40_000)
     assert not cluster.nodes[0].reads(1)
-    assert not cluster.nodes[0].is_accepting
+    assert not cluster.nodes[0].admission.is_accepting
     assert cluster.nodes[0].order.own_unstable_bytes < 100_000 + 41_000
     cluster.run(10_000_000)
     assert cluster.nodes[0].reads(1)
@@ -37,7 +37,7 @@ def test_a_slow_client_holds_the_senders_of_all_sites():
     cluster.nodes[2].backlog(1, SOFT_BYTES + 1, cluster.now_us)
     cluster._drain(2)
     cluster.run(100_000)
-    assert [node.is_accepting for node in cluster.nodes] == [False, False, False]
+    assert [node.admission.is_accepting for node in cluster.nodes] == [False, False, False]
     cluster.send(clients[0], "g", b"must wait")
     cluster.run(1_000_000)
     assert cluster.payloads(clients[1]) == []
@@ -86,11 +86,11 @@ def test_patience_is_renewed_when_a_slow_client_has_taken_half_of_the_limit():
     node.backlog(1, SOFT_BYTES + 1, cluster.now_us)
     cluster._drain(1)
     cluster.run(SLOW_RECEIVER_PATIENCE_US + 100_000)
-    assert node.is_accepting
+    assert node.admission.is_accepting
     node.backlog(1, SOFT_BYTES // 2, cluster.now_us)
     node.backlog(1, SOFT_BYTES + 1, cluster.now_us)
     cluster._drain(1)
-    assert not node.is_accepting
+    assert not node.admission.is_accepting
 
 
 def test_a_slow_client_may_go_without_unreliable_messages_instead_of_holding_the_senders():
@@ -114,9 +114,9 @@ def test_a_slow_client_may_go_without_unreliable_messages_instead_of_holding_the
     assert told["slow_receivers"]["dropped_messages"] == 2
     assert told["slow_sessions"] == []
     node.backlog(number, 2 * SOFT_BYTES + 1, cluster.now_us)
-    assert not node.is_accepting
+    assert not node.admission.is_accepting
     node.backlog(number, SOFT_BYTES, cluster.now_us)
-    assert node.is_accepting
+    assert node.admission.is_accepting
     node.backlog(number, SOFT_BYTES // 2, cluster.now_us)
     cluster.send(ada, "g", b"again", service=Service.UNRELIABLE)
     cluster.run(1_000_000)
@@ -153,7 +153,7 @@ def test_a_slow_client_holds_the_senders_in_the_next_view_too():
     cluster.until(lambda: cluster.nodes[0].view.members == cluster.nodes[1].view.members == (0, 1))
     cluster.send(clients[0], "g", b"must wait")
     cluster.run(500_000)
-    assert [node.is_accepting for node in cluster.nodes[:2]] == [False, False]
+    assert [node.admission.is_accepting for node in cluster.nodes[:2]] == [False, False]
     assert cluster.payloads(clients[1]) == []
     cluster.nodes[1].backlog(1, 0, cluster.now_us)
     cluster._drain(1)
@@ -167,10 +167,10 @@ def test_a_daemon_that_is_lost_holds_nobody():
     cluster.nodes[2].backlog(1, SOFT_BYTES + 1, cluster.now_us)
     cluster._drain(2)
     cluster.run(100_000)
-    assert not cluster.nodes[0].is_accepting
+    assert not cluster.nodes[0].admission.is_accepting
     cluster.crash(2)
     cluster.settle()
-    assert cluster.nodes[0].is_accepting
+    assert cluster.nodes[0].admission.is_accepting
     cluster.send(clients[0], "g", b"on we go")
     cluster.settle()
     assert cluster.payloads(clients[1]) == [b"on we go"]
@@ -183,7 +183,7 @@ def test_what_waits_for_a_lost_daemon_is_free_again():
     for number in range(10):
         cluster.send(clients[0], "g", b"%d" % number + b"." * 40_000)
     cluster.run(100_000)
-    assert not cluster.nodes[0].is_accepting
+    assert not cluster.nodes[0].admission.is_accepting
     cluster.settle()
     assert [payload[:1] for payload in cluster.payloads(clients[1])] == [
         b"%d" % number for number in range(10)

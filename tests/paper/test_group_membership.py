@@ -272,7 +272,7 @@ def test_clients_wait_while_groups_are_put_together():
     cluster.run(20 * DELAY_US)
     assert cluster.nodes[0].group_state == "ggather"
     assert cluster.events[clients[0]] == []
-    assert not cluster.nodes[0].is_accepting
+    assert not cluster.nodes[0].admission.is_accepting
     assert "d2" in cluster.nodes[0].status(cluster.now_us)["view"]["groups_wait_for"]
     cluster.lose = lambda receiver, data: False
     cluster.settle()

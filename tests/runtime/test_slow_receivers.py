@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ import antiphon
 import antiphon.blocking
 from antiphon import Message, Service, SlowReceiver, errors, limits
 from antiphon.config import Settings
+from antiphon.runtime.clients import SLOW_GRACE_US
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.wire import frames
@@ -203,6 +205,32 @@ def test_one_reader_that_stops_costs_the_others_nothing_but_time(cluster: Cluste
         assert sloth.is_closed()
         flood(ada, "chat", 10, Service.SAFE)
         assert numbers(bob, 10) == numbers(eve, 10) == list(range(10))
+
+
+def test_a_reader_that_is_late_but_reads_is_not_cut_off_while_senders_wait_for_it(cluster: Cluster) -> None:
+    """Much more than the hard limit comes at once, and taking it takes longer than the first grace."""
+    first, second = started(
+        cluster, 2, unstable_bytes=2**25, output_hard_bytes=SOFT + 1, slow_patience_ms=60_000.0
+    )
+    with RawClient(first.places[0], "late") as late, RawClient(second.places[0], "ada") as ada:
+        late.join("chat")
+        count = 600
+        bodies = b"".join(ada.bundle("chat", [bytes(50_000)]) for _ in range(count))
+        sending = threading.Thread(target=ada.send_bytes, args=(bodies,))
+        sending.start()
+        wait_until(lambda: slow_sessions(first) == 1)
+        heard = 0
+        deadline_s = time.monotonic() + 2.5 * SLOW_GRACE_US / 1e6
+        while time.monotonic() < deadline_s:
+            heard += read_frame(late) == frames.FrameKind.BUNDLE
+            time.sleep(0.01)
+        told = status(first.places[0])
+        waiting = max(told["runtime"]["output_bytes"].values())
+        while heard < count:
+            heard += read_frame(late) == frames.FrameKind.BUNDLE
+        sending.join(PATIENCE_S)
+        assert waiting > SOFT + 1
+        assert status(first.places[0])["runtime"]["clients"]["slow_receivers"] == 0
 
 
 def test_the_reason_reaches_a_program_that_reads_on(cluster: Cluster, small_client: None) -> None:

@@ -23,7 +23,7 @@ a `Changeover` with a second term, over whose links the recovery runs.
 from collections import Counter
 
 from antiphon.config import Config
-from antiphon.core.admission import lowest, may_go_on
+from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
 from antiphon.core.groups.backlog import Band, holds_senders
@@ -85,6 +85,7 @@ class Node:
         self.counters: Counter[str] = Counter()
         self.incarnation = incarnation
         self.sessions = Sessions(name)
+        self.admission = Admission(self)
         self.delivery = Delivery(self.me, config.site_of, self.sessions, self.frames)
         self.merging: Merging | None = None
         """While groups are put together after daemons have come."""
@@ -472,8 +473,10 @@ class Node:
         term.announce(now_us)
         if term.ring is not None:
             origin = self._origin if self._changeover is None else self._changeover.origin
-            term.let_token_go(origin.is_waiting or (self._has_leave and may_go_on(self, now_us)), now_us)
-            self.is_settled = not term.order.moved
+            term.let_token_go(
+                origin.is_waiting or (self.admission.has_leave and self.admission.may_go_on(now_us)), now_us
+            )
+            self.is_settled = self.is_settled and not term.order.moved
         term.pump(now_us)
 
     def _settle_changeover(self, changeover: Changeover, now_us: int) -> None:
@@ -494,43 +497,22 @@ class Node:
         self._install(changeover, now_us)
 
     def _settle_order(self, now_us: int) -> None:
-        order = self.term.order
+        order, admission = self.term.order, self.admission
+        admission.begin()
         while True:
             self._origin.flush(now_us)
             if self.sessions.waiting:
-                self._admit(now_us)
+                admission.admit(self._origin, now_us)
             order.settle()
             while order.ready:
                 self._deliver(order.ready.popleft(), now_us)
-            if not order.moved and not (self.is_accepting and may_go_on(self, now_us)):
+            if not order.moved and not (admission.is_accepting and admission.may_go_on(now_us)):
+                break
+            if admission.is_exhausted:
+                self.is_settled = False
                 break
         if order.own_stable:
             self._tell_accepted(order.own_stable)
-
-    @property
-    def is_accepting(self) -> bool:
-        """Whether new bundles may be ordered now."""
-        ring = self.term.ring
-        return self._has_leave and self.order.is_turn and (ring is None or ring.has_room)
-
-    @property
-    def _has_leave(self) -> bool:
-        """Whether new bundles may be ordered when it is this daemon's turn: messages flow, nobody holds, and
-        not too much of ours is unstable."""
-        return (
-            self.membership.is_active
-            and self.merging is None
-            and not self.hold
-            and self.order.own_unstable_bytes < self.config.settings.unstable_bytes
-        )
-
-    def _admit(self, now_us: int) -> None:
-        """Order what sessions have sent, as long as there is room."""
-        while self.is_accepting and (turn := self.sessions.take(lowest(self, now_us))) is not None:
-            session, pending = turn
-            self._origin.send(session, pending, now_us)
-            if session.is_leaving and session.is_connected and not session.input:
-                self.endings.append((session.number, frames.Goodbye("bye", "disconnected as asked")))
 
     def _tell_accepted(self, accepted: dict[int, int]) -> None:
         """Tell the sessions that want to know which of their messages are everywhere."""

@@ -30,7 +30,7 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
         "incarnation": node.incarnation,
         "daemons": list(names),
         "sites": [site.name for site in config.sites],
-        "accepting": node.is_accepting,
+        "accepting": node.admission.is_accepting,
         "holding": [names[daemon] for daemon in sorted(node.hold.daemons)],
         "slow_sessions": [
             session.private_name for session in node.sessions if session.number in node.hold.slow_sessions

@@ -39,8 +39,9 @@ FAREWELL_TIMEOUT_US = 3_000_000
 """How long the last words may take to be read."""
 SLOW_GRACE_US = 1_000_000
 """Nobody is cut off sooner than this after the warning: when a hold or a change of view ends, more than the
-hard limit may come in one turn, which is not the receiver's fault. Senders hold meanwhile, so that what can
-come is bounded; with a shorter `slow_patience_ms` it is that."""
+hard limit may come in one turn, which is not the receiver's fault. Whoever has taken something in that time
+gets as much again, as long as the senders hold for it: then what can come is bounded. With a shorter
+`slow_patience_ms` it is that."""
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
 """After the system had no room for a connection."""
@@ -339,7 +340,7 @@ class Clients:
         waiting_bytes = connection.waiting_bytes
         phase = connection.phase
         if phase is Phase.OPEN:
-            if waiting_bytes >= self._hard_bytes and connection.spared_until_us <= now:
+            if waiting_bytes >= self._hard_bytes and not self._is_spared(connection, now):
                 self._cut_off_slow(connection, now)
                 return
             if not connection.low_bytes < waiting_bytes <= connection.high_bytes:
@@ -356,6 +357,20 @@ class Clients:
                 connection.finish()
         self._watch(connection)
 
+    def _is_spared(self, connection: Connection, now: int) -> bool:
+        """Whether a client for which too much waits has more time to read it."""
+        if connection.spared_until_us > now:
+            return True
+        is_reading = connection.taken_bytes > connection.taken_before_bytes
+        if is_reading and connection.session in self._node.hold.slow_sessions:
+            self._spare(connection, now)
+            return True
+        return False
+
+    def _spare(self, connection: Connection, now: int) -> None:
+        connection.spared_until_us = now + self._grace_us
+        connection.taken_before_bytes = connection.taken_bytes
+
     def _tell_backlog(self, connection: Connection, waiting_bytes: int, now: int) -> None:
         """The node wants to know how much output waits; it may have a warning for the client."""
         band = self._node.backlog(connection.session, waiting_bytes, now)
@@ -364,7 +379,7 @@ class Clients:
         if notice is None:
             return
         if not notice.is_over:
-            connection.spared_until_us = now + self._grace_us
+            self._spare(connection, now)
             self._notices.say(
                 "slow",
                 "%s reads too slowly (policy %s): %d bytes wait for it, it is cut off at %d",

@@ -54,6 +54,10 @@ class Connection:
         """The node is told when at most, or more than, this waits."""
         self.spared_until_us = sys.maxsize
         """It is not cut off as a slow receiver before this; known once it was warned."""
+        self.taken_bytes = 0
+        """What its socket has taken of the output that could not be written at once."""
+        self.taken_before_bytes = 0
+        """The same when it was last spared."""
         self.name = ""
         self.priority = 0
         """Of its session, too."""
@@ -178,6 +182,7 @@ class Connection:
 
     def _drop_sent(self, sent: int) -> None:
         self.waiting_bytes -= sent
+        self.taken_bytes += sent
         output = self._output
         while sent >= (size := len(output[0])):
             output.popleft()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, HostedGroup
@@ -237,7 +238,8 @@ def _open_before_merged(_original: object) -> object:
 def _accepts_before_merged(_original: object) -> object:
     """Clients' messages are ordered while the groups are still being put together."""
 
-    def has_leave(node: Node) -> bool:
+    def has_leave(admission: Admission) -> bool:
+        node = admission._node
         settings = node.config.settings
         unstable_bytes = node.order.own_unstable_bytes
         return node.membership.is_active and not node.hold and unstable_bytes < settings.unstable_bytes
@@ -338,7 +340,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "accepts before merged", "clients' messages are ordered before it is known to whom they must go",
-        frozenset(("2.7", "2.10")), Node, "_has_leave", _accepts_before_merged, "swarm",
+        frozenset(("2.7", "2.10")), Admission, "has_leave", _accepts_before_merged, "swarm",
         seeds=40, shown_by=3,
     ),
     Mutant(

@@ -1,14 +1,15 @@
 """Mutants of the ordering layer: links, order, stability, pruning and flow control within one daemon view."""
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from antiphon.core.admission import Admission
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.packing import Packer, Train
 from antiphon.core.links.receiving import Reception
-from antiphon.core.node import Node
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.hold import Hold
@@ -172,7 +173,14 @@ def _own_messages_withheld(original: Original) -> Original:
 
 
 def _always_accepting(_original: object) -> object:
-    return property(lambda node: True)
+    return property(lambda admission: True)
+
+
+def _all_in_one_go(_original: Original) -> Original:
+    def begin(admission: Admission) -> None:
+        admission._room_bytes = sys.maxsize
+
+    return begin
 
 
 def _hold_ignored(original: Original) -> Original:
@@ -335,7 +343,11 @@ ORDERING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "back-pressure forgotten", "a daemon orders new bundles however much of its own is unstable",
-        frozenset(("bounded",)), Node, "is_accepting", _always_accepting, "flood", seeds=5, shown_by=4,
+        frozenset(("bounded",)), Admission, "is_accepting", _always_accepting, "flood", seeds=5, shown_by=4,
+    ),
+    Mutant(
+        "all in one go", "a daemon that is alone orders all that waits before it looks who can take it",
+        frozenset(("bounded",)), Admission, "begin", _all_in_one_go, "slow", seeds=40, shown_by=36,
     ),
     Mutant(
         "hold ignored", "a daemon goes on although another one asks it to wait for a slow receiver",
