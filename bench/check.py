@@ -195,7 +195,7 @@ def main() -> None:
     def measure(told: tuple[int, int, int], folder: Path, scratch: Path) -> Figure:
         figure = Figure(*told, *check(folder, scratch))
         shutil.rmtree(folder)
-        shutil.rmtree(scratch)
+        shutil.rmtree(scratch, ignore_errors=True)  # Java may still be tidying up in there
         print(_line(figure, arguments.json), flush=True)
         return figure
 
@@ -204,12 +204,12 @@ def main() -> None:
         for millions in map(float, filter(None, arguments.millions.split(","))):
             folder, scratch = Path(root, "traces"), Path(root, "scratch")
             folder.mkdir()
-            scratch.mkdir()
+            scratch.mkdir(exist_ok=True)
             figures.append(measure(multiply(base, folder, int(millions * MILLION)), folder, scratch))
         if arguments.huge:
             folder, scratch = Path(root, "traces"), Path(root, "scratch")
             folder.mkdir()
-            scratch.mkdir()
+            scratch.mkdir(exist_ok=True)
             measure(huge_run(folder, MILLION), folder, scratch)
     if arguments.plot and figures:
         arguments.plot.write_text(plot(figures))
