@@ -62,7 +62,7 @@ class HopLink(Link):
         self._ack_us: int | None = None
         self._newest_us = now_us
 
-    # Requests ---------------------------------------------------------------------------------------------
+    # Questions --------------------------------------------------------------------------------------------
 
     @property
     def in_flight_packets(self) -> int:
@@ -82,6 +82,8 @@ class HopLink(Link):
     def is_quiet(self) -> bool:
         """Nothing waits to be sent, acknowledged or repeated, in either direction."""
         return not (self._queue or self._unreliable or self.in_flight_packets or self.reception.missing)
+
+    # Requests ---------------------------------------------------------------------------------------------
 
     def pump(self, now_us: int) -> None:
         """Send what the window and the rate allow (Hop_Send_Data)."""
