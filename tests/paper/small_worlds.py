@@ -9,6 +9,7 @@ from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
+from antiphon.core.links.link import Ends
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
@@ -34,6 +35,11 @@ def packets_of(datagram: Datagram) -> list[bytes]:
     return [data[at : at + datagram.segment_bytes] for at in range(0, len(data), datagram.segment_bytes)]
 
 
+def ends_of(me: int) -> Ends:
+    """Whom one end, 0 or 1, of a link joins."""
+    return Ends(me, 1 - me, digest=7, view=VIEW, incarnation=100 + me, peer_incarnation=101 - me)
+
+
 class LinkPair:
     """Two ends of a Hop link and the path between them. `lose` decides which packets do not arrive."""
 
@@ -45,22 +51,14 @@ class LinkPair:
         self.seen: list[tuple[int, Packet]] = []
         self.received: list[list[bytes]] = [[], []]
         self._out: list[list[Datagram]] = [[], []]
+        path = LinkConfig(
+            ("s0", "s1"),
+            packet_bytes=packet_bytes,
+            window_bytes=window_bytes,
+            rate_bytes_per_s=rate_bytes_per_s,
+        )
         self.ends = [
-            HopLink(
-                me=me,
-                peer=1 - me,
-                digest=7,
-                view=VIEW,
-                incarnation=100 + me,
-                peer_incarnation=101 - me,
-                hello_us=HELLO_US,
-                packet_bytes=packet_bytes,
-                window_bytes=window_bytes,
-                rate_bytes_per_s=rate_bytes_per_s,
-                datagrams=self._out[me],
-                now_us=0,
-            )
-            for me in (0, 1)
+            HopLink(ends_of(me), path, hello_us=HELLO_US, datagrams=self._out[me], now_us=0) for me in (0, 1)
         ]
         self._flying: list[tuple[int, int, bytes]] = []
         self.run(until_us=200_000)

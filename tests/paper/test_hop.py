@@ -4,7 +4,8 @@ import pytest
 from small_worlds import DELAY_US, HELLO_US, VIEW, LinkPair
 
 from antiphon.core.links.flow import ACK_DELAY_MAX_US, WINDOW_MIN_PACKETS, Regulator
-from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX, LinkState
+from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX
+from antiphon.core.links.link import LinkState
 from antiphon.wire import packet
 from antiphon.wire.packet import Ack, Data, Hello, Nack, PacketKind
 

@@ -9,7 +9,7 @@ from ring_world import LAN_US, RingWorld
 from small_worlds import HELLO_US
 
 from antiphon import limits
-from antiphon.core.links.hop import LinkState
+from antiphon.core.links.link import LinkState
 from antiphon.errors import BadPacket
 from antiphon.wire import token
 from antiphon.wire.packet import Data, Fragment, Packet, PacketKind

@@ -1,9 +1,10 @@
 """TCP links, sentence by sentence: thesis 4.2; and what is ours about them."""
 
 import pytest
-from small_worlds import DELAY_US, HELLO_US, VIEW, Cluster, told
+from small_worlds import DELAY_US, HELLO_US, VIEW, Cluster, ends_of, told
 
 from antiphon import limits
+from antiphon.config import LinkConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.link import LinkState
 from antiphon.core.links.tcp import Stream, TcpLink
@@ -30,11 +31,9 @@ class StreamPair:
         self.ends = [self._end(me, rate_bytes_per_s) for me in (0, 1)]
 
     def _end(self, me: int, rate_bytes_per_s: int) -> TcpLink:
-        return TcpLink(
-            me=me, peer=1 - me, digest=7, view=VIEW, incarnation=100 + me, peer_incarnation=101 - me,
-            hello_us=HELLO_US, window_bytes=1 << 30, rate_bytes_per_s=rate_bytes_per_s,
-            stream=self.streams[me], datagrams=self._out[me], now_us=0,
-        )  # fmt: skip
+        path = LinkConfig(("s0", "s1"), window_bytes=1 << 30, rate_bytes_per_s=rate_bytes_per_s)
+        stream, datagrams = self.streams[me], self._out[me]
+        return TcpLink(ends_of(me), path, stream=stream, hello_us=HELLO_US, datagrams=datagrams, now_us=0)
 
     def send(self, *bodies: bytes, end: int = 0) -> None:
         for number, body in enumerate(bodies, start=1):

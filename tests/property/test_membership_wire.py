@@ -13,6 +13,7 @@ from antiphon.core.groups import events
 from antiphon.core.groups.events import HostedGroup
 from antiphon.core.membership import recovery
 from antiphon.core.ordering.state import SourceState, to_ranges
+from antiphon.core.overlay.topology import component
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import bundle, membership, packet
 from antiphon.wire.membership import Beat, Proposal, Station
@@ -62,7 +63,9 @@ def proposals(draw: st.DrawFn) -> Proposal:
             )
         }
     incarnations = tuple(draw(u32) for _ in members)
-    return Proposal(draw(st.integers(1, limits.COUNTER_MAX)), members, incarnations, tuple(sorted(links)))
+    proposal = Proposal.of(draw(st.integers(1, limits.COUNTER_MAX)), members, incarnations, links)
+    assert proposal.pairs == tuple(sorted(links))
+    return proposal
 
 
 @st.composite
@@ -164,6 +167,7 @@ def test_any_bytes_are_a_beat_or_a_proposal_or_bad(body: bytes, daemons: int) ->
     else:
         assert set(proposal.members) <= set(range(daemons))
         assert len(proposal.incarnations) == len(proposal.members)
+        assert component(proposal.members[0], proposal.pairs) == set(proposal.members)
 
 
 @often

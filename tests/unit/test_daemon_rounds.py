@@ -93,7 +93,7 @@ class Machine:
     def propose(self, id: int, *members: int) -> None:
         """A proposal for these daemons, all linked with the first, comes from daemon 1."""
         links = tuple((members[0], member) for member in members[1:])
-        proposal = Proposal(id, members, tuple(100 + member for member in members), links)
+        proposal = Proposal.of(id, members, tuple(100 + member for member in members), links)
         self.membership.propose(1, proposal, self.now_us)
 
 
@@ -162,10 +162,10 @@ def test_while_a_view_is_formed_no_other_is_begun() -> None:
 
 def test_a_proposal_must_come_from_a_neighbour_in_it() -> None:
     machine = Machine()
-    links = ((0, 2), (1, 2))
-    machine.membership.propose(1, Proposal(2_049, (0, 1, 2), (100, 101, 102), links), machine.now_us)
+    proposal = Proposal.of(2_049, (0, 1, 2), (100, 101, 102), ((0, 2), (1, 2)))
+    machine.membership.propose(1, proposal, machine.now_us)
     assert machine.membership.state is State.SEG
-    machine.membership.propose(2, Proposal(2_049, (0, 1, 2), (100, 101, 102), links), machine.now_us)
+    machine.membership.propose(2, proposal, machine.now_us)
     assert machine.membership.state is State.STATETRANS
 
 

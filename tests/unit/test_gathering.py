@@ -2,8 +2,8 @@
 
 import pytest
 
-from antiphon.core.membership.gathering import Gathering, mask_bytes
-from antiphon.wire.membership import Station
+from antiphon.core.membership.gathering import Gathering
+from antiphon.wire.membership import Station, mask_bytes
 
 
 def gathered(live: dict[int, set[int]], views: dict[int, tuple[int, int]] | None = None) -> Gathering:

@@ -1,5 +1,7 @@
 """Golden bytes of the membership: beats and proposals, and what daemons tell one another in bundles."""
 
+from itertools import combinations
+
 import msgspec
 import pytest
 from vectors import head_of, head_vector, octets, prefix_of
@@ -47,9 +49,9 @@ PROPOSAL_VECTOR = octets(
     "CE00020001          # identifier",
     "93 00 02 09         # members",
     "93 01 CE0A0B0C0D 07 # their incarnations",
-    "92 92 00 02 92 02 09    # links",
+    "93 C401 01 C401 01 C400 # links: of 0 and of 2 with the next member each",
 )
-PROPOSAL = Proposal(0x00020001, (0, 2, 9), (1, 0x0A0B0C0D, 7), ((0, 2), (2, 9)))
+PROPOSAL = Proposal(0x00020001, (0, 2, 9), (1, 0x0A0B0C0D, 7), (b"\x01", b"\x01", b""))
 
 
 def loose(kind: PacketKind, body: bytes) -> bytes:
@@ -83,6 +85,25 @@ def test_proposal() -> None:
     assert loose(PacketKind.PROPOSAL, membership.encode(PROPOSAL)) == vector
     assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.PROPOSAL, view=0), PROPOSAL_VECTOR)
     assert membership.parse_proposal(PROPOSAL_VECTOR, daemons=10) == PROPOSAL
+    assert PROPOSAL.pairs == ((0, 2), (2, 9))
+    assert Proposal.of(PROPOSAL.id, PROPOSAL.members, PROPOSAL.incarnations, PROPOSAL.pairs) == PROPOSAL
+
+
+@pytest.mark.parametrize("sites", [1, limits.DAEMONS_MAX // limits.DAEMONS_PER_SITE_MAX])
+def test_a_proposal_takes_no_more_than_a_packet_a_site(sites: int) -> None:
+    """Full sites, in which everybody is linked with everybody; their representatives are, too."""
+    size = limits.DAEMONS_PER_SITE_MAX
+    members = tuple(range(size * sites))
+    pairs = [
+        (one, other)
+        for one, other in combinations(members, 2)
+        if one // size == other // size or one % size == other % size == 0
+    ]
+    incarnations = (0xFFFFFFFF,) * len(members)
+    proposal = Proposal.of(limits.COUNTER_MAX, members, incarnations, pairs)
+    body = membership.encode(proposal)
+    assert len(loose(PacketKind.PROPOSAL, body)) <= sites * limits.PACKET_DEFAULT_BYTES
+    assert membership.parse_proposal(body, limits.DAEMONS_MAX).pairs == tuple(pairs)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +141,14 @@ def test_an_impossible_beat_has_its_reason(changes: dict[str, object], daemons: 
         ({"members": (-1, 2, 9)}, "proposal: no such daemon"),
         ({"members": (2, 0, 9)}, "proposal: no such daemon"),
         ({"members": (0, 2, 2)}, "proposal: no such daemon"),
-        ({"links": ((0, 2),)}, "proposal: links do not connect the members"),
-        ({"links": ((2, 0), (2, 9))}, "proposal: links do not connect the members"),
-        ({"links": ((0, 2), (2, 9), (2, 3))}, "proposal: links do not connect the members"),
-        ({"links": ((0, 2), (2, 9), (9, 9))}, "proposal: links do not connect the members"),
-        ({"links": ((0, 2), (2, 9)) * 51}, "proposal: links do not connect the members"),
+        ({"links": (b"\x01", b"\x01")}, "proposal: wrong number of members"),
+        ({"links": (b"\x01", b"\x01", b"", b"")}, "proposal: wrong number of members"),
+        ({"links": (b"\x01", b"", b"")}, "proposal: links do not connect the members"),
+        ({"links": (b"", b"\x01", b"")}, "proposal: links do not connect the members"),
+        ({"links": (b"\x01", b"\x03", b"")}, "proposal: links do not connect the members"),
+        ({"links": (b"\x01", b"\x01", b"\x01")}, "proposal: links do not connect the members"),
+        ({"links": (b"\x01\x01", b"\x01", b"")}, "proposal: links do not connect the members"),
+        ({"links": (b"\x01", b"\x01", bytes(65))}, "proposal: links do not connect the members"),
     ],
 )
 def test_an_impossible_proposal_has_its_reason(changes: dict[str, object], reason: str) -> None:

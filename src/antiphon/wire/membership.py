@@ -6,6 +6,7 @@ it is heard by the other and how long a round trip takes; stations tell which da
 only who is there.
 """
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -63,8 +64,36 @@ class Proposal(Struct, frozen=True, array_like=True):
     members: tuple[int, ...]
     """Ascending."""
     incarnations: tuple[int, ...]
-    links: tuple[tuple[int, int], ...]
-    """Pairs of members, the smaller one first."""
+    links: tuple[bytes, ...]
+    """For each member a mask of the later ones to which it has a link, little end first; bit 0 is the next
+    member. In a site everybody has a link to everybody: as pairs, those of 64 daemons would take 6 KB and
+    those of eight such sites more than any datagram holds."""
+
+    @classmethod
+    def of(
+        cls,
+        id: int,
+        members: tuple[int, ...],
+        incarnations: tuple[int, ...],
+        pairs: Iterable[tuple[int, int]],
+    ) -> "Proposal":
+        """A proposal whose links are these pairs of members, in each the smaller one first."""
+        places = {member: place for place, member in enumerate(members)}
+        later: list[set[int]] = [set() for _ in members]
+        for one, other in pairs:
+            later[places[one]].add(places[other] - places[one] - 1)
+        return cls(id, members, incarnations, tuple(map(mask_bytes, later)))
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The links as pairs of members, sorted."""
+        return tuple(
+            (member, other)
+            for place, (member, link) in enumerate(zip(self.members, self.links, strict=True))
+            if (mask := int.from_bytes(link, "little"))
+            for offset, other in enumerate(self.members[place + 1 :][: mask.bit_length()])
+            if mask >> offset & 1
+        )
 
 
 _Value = TypeVar("_Value")
@@ -72,6 +101,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _beat: msgspec.msgpack.Decoder[Beat] = msgspec.msgpack.Decoder(Beat)
 _proposal: msgspec.msgpack.Decoder[Proposal] = msgspec.msgpack.Decoder(Proposal)
 _MASK_MAX_BYTES = limits.DAEMONS_MAX // 8
+
+
+def mask_bytes(numbers: Iterable[int]) -> bytes:
+    """A set of small numbers as it stands in stations and proposals.
+
+    >>> mask_bytes({0, 9}).hex()
+    '0102'
+    """
+    mask = 0
+    for number in numbers:
+        mask |= 1 << number
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
 def encode(value: Beat | Proposal) -> bytes:
@@ -101,33 +142,31 @@ def parse_proposal(body: bytes, daemons: int) -> Proposal:
     members = proposal.members
     if not 0 < proposal.id <= limits.COUNTER_MAX:
         raise BadPacket("proposal: impossible counter")
-    if not members or len(members) > daemons or len(members) != len(proposal.incarnations):
+    if not members or len(members) > daemons:
+        raise BadPacket("proposal: wrong number of members")
+    if not len(members) == len(proposal.incarnations) == len(proposal.links):
         raise BadPacket("proposal: wrong number of members")
     if list(members) != sorted(set(members)) or not 0 <= members[0] <= members[-1] < daemons:
         raise BadPacket("proposal: no such daemon")
-    known = set(members)
-    if len(proposal.links) > daemons * daemons or not _are_connected(known, proposal.links):
+    if not _are_connected(proposal.links):
         raise BadPacket("proposal: links do not connect the members")
     return proposal
 
 
-def _are_connected(members: set[int], links: tuple[tuple[int, int], ...]) -> bool:
-    """Whether the links are pairs of members and reach all of them."""
-    neighbours: dict[int, list[int]] = {member: [] for member in members}
-    for one, other in links:
-        if one not in members or other not in members or one >= other:
+def _are_connected(links: tuple[bytes, ...]) -> bool:
+    """Whether the masks of a proposal name members only, and their links reach all of these."""
+    stars: list[int] = []  # of each member, itself and the later ones to which it has a link
+    for place, link in enumerate(links):
+        stars.append((int.from_bytes(link, "little") << 1 | 1) << place)
+        if len(link) > _MASK_MAX_BYTES or stars[-1] >> len(links):
             return False
-        neighbours[one].append(other)
-        neighbours[other].append(one)
-    start = next(iter(members))
-    reached = {start}
-    edge = [start]
-    while edge:
-        for other in neighbours[edge.pop()]:
-            if other not in reached:
-                reached.add(other)
-                edge.append(other)
-    return reached == members
+    reached, before = 1, 0
+    while reached != before:
+        before = reached
+        for star in stars:
+            if star & reached:
+                reached |= star
+    return reached == (1 << len(links)) - 1
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[_Value], body: bytes) -> _Value:

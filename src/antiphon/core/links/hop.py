@@ -4,26 +4,24 @@ Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2).
 Deviations:
 - nacks carry ranges; the nack delay follows the reordering seen; nacks carry the aru, too
 - an ack may ask for an answer (`number` 1), so that a lost ack costs one exchange, not a retransmission
-- a handshake (HELLO) shows each side that the other has built its end before data flows, measures the round
-  trip, and repeats as a sign of life; a link belongs to one daemon view and dies with it
+- a link has a handshake and belongs to one daemon view: see `Link`
 - figure 4.2 line 18 compares H_ARU with Next_Packet, which are never equal; what is meant is "nothing is
   missing", and that is what `Reception` asks
 - a failed link is reported and tries on with fresh counts: the membership decides what failure means
 Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the simulator.
 """
 
-from collections import deque
-
 from antiphon import limits
+from antiphon.config import LinkConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.flow import Regulator
-from antiphon.core.links.link import LinkState
-from antiphon.core.links.packing import Packer, Train
+from antiphon.core.links.link import Ends, Link, LinkState
+from antiphon.core.links.open_trains import OpenTrains
+from antiphon.core.links.packing import Train
 from antiphon.core.links.receiving import Reception
 from antiphon.wire import packet
-from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, Packet, PacketKind, Skip, Update
+from antiphon.wire.packet import Ack, Data, Hello, Nack, Packet, PacketKind
 
-HELLO_FIRST_US = 20_000
 ACK_PACKETS = 128
 """An ack goes out after so many packets at the latest (the paper's max_pkt_btw_ack)."""
 NACK_RETRY_MIN_US = 2_000
@@ -33,64 +31,23 @@ PROBES_MAX = 12
 """So many questions without any answer, and the link has failed."""
 
 
-__all__ = ["HopLink", "LinkState"]
-
-
-class HopLink:
+class HopLink(Link):
     """One end of a Hop link. One that has failed is still tried, and an answer opens it again."""
 
     protocol = "hop"
 
     def __init__(
-        self,
-        *,
-        me: int,
-        peer: int,
-        digest: int,
-        view: int,
-        incarnation: int,
-        peer_incarnation: int,
-        hello_us: int,
-        packet_bytes: int,
-        window_bytes: int,
-        rate_bytes_per_s: int,
-        datagrams: list[Datagram],
-        now_us: int,
+        self, ends: Ends, path: LinkConfig, *, hello_us: int, datagrams: list[Datagram], now_us: int
     ) -> None:
-        self.peer = peer
-        self.state = LinkState.CLOSED
-        self.reason = "no answer yet"
-        """Why the state is what it is, in words."""
-        self.heard_us = now_us
-        """When a packet of the peer last came in; a link without traffic hears a hello every second."""
-        self.counters = dict.fromkeys(
-            (
-                "packets_sent",
-                "packets_received",
-                "duplicates",
-                "retransmitted",
-                "nacks_sent",
-                "unreliable_dropped",
-                "failures",
-            ),
-            0,
+        """`path` is what the configuration says of the way between the two sites."""
+        self._packet_bytes = path.packet_bytes
+        window_packets = max(8, path.window_bytes // path.packet_bytes)
+        regulator = Regulator(window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us)
+        super().__init__(
+            ends, path.packet_bytes, regulator, hello_us=hello_us, datagrams=datagrams, now_us=now_us
         )
-        self._datagrams = datagrams
-        self._peer_incarnation = peer_incarnation
-        self._hello_interval_us = hello_us
-        self._packet_bytes = packet_bytes
-        self._prefixes = {
-            kind: packet.prefix(
-                kind, digest=digest, sender=me, receiver=peer, incarnation=incarnation, view=view
-            )
-            for kind in PacketKind
-        }
-        window_packets = max(8, window_bytes // packet_bytes)
-        self.regulator = Regulator(window_packets, rate_bytes_per_s, packet_bytes, now_us)
-        self._queue = Packer(packet_bytes, self._prefixes[PacketKind.DATA])
-        self._unreliable = Packer(packet_bytes, self._prefixes[PacketKind.UNRELIABLE])
         # Sending
-        self._open: deque[Train] = deque()
+        self._open = OpenTrains()
         self._highest_sent = 0
         self._peer_aru = 0
         self._asked: dict[int, int] = {}  # number -> how often the peer asked for it
@@ -98,33 +55,14 @@ class HopLink:
         self._timed_us = 0
         self._probe_us: int | None = None
         self._probes = 0
-        self._refill_us: int | None = None
         self._unreliable_us = 0  # when the next unreliable packet may go, were there no bursts
         # Receiving
         self.reception = Reception()
         self._since_ack = 0
         self._ack_us: int | None = None
         self._newest_us = now_us
-        # Handshake
-        self._hello_us = now_us
-        self._hello_wait_us = HELLO_FIRST_US
 
-    # Requests ---------------------------------------------------------------------------------------------
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of reliable traffic not yet sent."""
-        return self._queue.waiting_bytes
-
-    @property
-    def largest_waiting_bytes(self) -> int:
-        """Of the bundles some of whose reliable traffic is not yet sent."""
-        return self._queue.largest_bytes
-
-    @property
-    def unreliable_waiting_bytes(self) -> int:
-        """Bytes of unreliable traffic not yet sent."""
-        return self._unreliable.waiting_bytes
+    # Questions --------------------------------------------------------------------------------------------
 
     @property
     def in_flight_packets(self) -> int:
@@ -133,7 +71,7 @@ class HopLink:
     @property
     def open_bytes(self) -> int:
         """Bytes kept for retransmission."""
-        return sum(train.size_bytes for train in self._open)
+        return self._open.size_bytes
 
     @property
     def open_limit_bytes(self) -> int:
@@ -145,24 +83,7 @@ class HopLink:
         """Nothing waits to be sent, acknowledged or repeated, in either direction."""
         return not (self._queue or self._unreliable or self.in_flight_packets or self.reception.missing)
 
-    def send(self, fragment: Fragment) -> None:
-        """Queue bytes of a bundle; `pump` sends them."""
-        self._queue.add(fragment)
-
-    def send_update(self, update: Update) -> None:
-        self._queue.add_update(update)
-
-    def send_skip(self, skip: Skip) -> None:
-        self._queue.add_skip(skip)
-
-    def send_unreliable(self, fragment: Fragment) -> None:
-        """Queue bytes that may be lost; what does not fit is dropped and counted."""
-        self._unreliable.add(fragment)
-        while (
-            self._unreliable.waiting_bytes > limits.LINK_UNRELIABLE_QUEUE_BYTES
-            and self._unreliable.drop_newest()
-        ):
-            self.counters["unreliable_dropped"] += 1
+    # Requests ---------------------------------------------------------------------------------------------
 
     def pump(self, now_us: int) -> None:
         """Send what the window and the rate allow (Hop_Send_Data)."""
@@ -215,9 +136,6 @@ class HopLink:
         self.regulator.sent(size_bytes)
         self._datagrams.append(Datagram(self.peer, buffers, segment_bytes, size_bytes))
 
-    def _emit_control(self, data: bytes) -> None:
-        self._datagrams.append(Datagram(self.peer, [data], len(data), len(data)))
-
     # Events -----------------------------------------------------------------------------------------------
 
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
@@ -226,6 +144,7 @@ class HopLink:
             return []  # the membership will find out
         self.heard_us = now_us
         if isinstance(incoming, Hello):
+            self._progress()
             self._receive_hello(incoming, now_us)
             return []
         if self.state is LinkState.CLOSED:
@@ -243,19 +162,14 @@ class HopLink:
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
-        reception = self.reception
-        number, count = data.head.number, data.count
-        self.counters["packets_received"] += count
-        self._since_ack += count
+        self.counters["packets_received"] += data.count
+        self._since_ack += data.count
         if self._ack_us is None:
             self._ack_us = now_us + self.regulator.ack_delay_us
-        if number > reception.highest and reception.accept(number, count, now_us):
-            news = [data]
-        else:
-            news = [part for part in packet.split(data) if reception.accept(part.head.number, 1, now_us)]
-            self.counters["duplicates"] += count - len(news)
-            if len(news) < count:  # the sender repeats itself: it lacks our ack
-                self._ack_us = now_us
+        news, duplicates = self.reception.take(data, now_us)
+        if duplicates:
+            self.counters["duplicates"] += duplicates
+            self._ack_us = now_us  # the sender repeats itself: it lacks our ack
         if self._since_ack >= ACK_PACKETS:
             self._send_ack(now_us)
         return news
@@ -280,8 +194,7 @@ class HopLink:
             self._timed_number = 0
         self.regulator.acked(aru - self._peer_aru)
         self._peer_aru = aru
-        while self._open and self._open[0].first + self._open[0].count - 1 <= aru:
-            self._open.popleft()
+        self._open.acknowledged(aru)
         if self._asked:
             self._asked = {number: asked for number, asked in self._asked.items() if number > aru}
         self._probe_us = now_us + self.regulator.timeout_us if self.in_flight_packets else None
@@ -298,8 +211,8 @@ class HopLink:
                 self._retransmit_one(number)
 
     def _retransmit_one(self, number: int) -> None:
-        train = next((train for train in self._open if number < train.first + train.count), None)
-        if train is None or number < train.first:
+        data = self._open.packet(number)
+        if data is None:
             return
         if self._timed_number and number <= self._timed_number:
             self._timed_number = 0  # its ack could be for either copy
@@ -307,7 +220,6 @@ class HopLink:
         self._asked[number] = asked = self._asked.get(number, 0) + 1
         if asked > NACKS_MAX:
             self._fail(f"daemon asked {asked} times for one packet and did not get it")
-        data = train.packet(number)
         self.counters["retransmitted"] += 1
         self._emit([data], len(data), len(data))
 
@@ -349,7 +261,9 @@ class HopLink:
         self._ack_us = None
         prefix = self._prefixes[PacketKind.ACK]
         delay_us = min(now_us - self._newest_us, 0xFFFFFFFF)
-        self._emit_control(packet.ack(prefix, self.reception.aru, self._highest_sent, delay_us, question))
+        self._emit_alone(
+            self.peer, packet.ack(prefix, self.reception.aru, self._highest_sent, delay_us, question)
+        )
 
     def _send_nack(self, now_us: int) -> None:
         """Ask for what is still missing (SendNACK timeout)."""
@@ -361,7 +275,7 @@ class HopLink:
         if asked_most > NACKS_MAX:
             self.reception.forgive()
             self._fail(f"a packet did not come after {asked_most} nacks")
-        self._emit_control(packet.nack(self._prefixes[PacketKind.NACK], self.reception.aru, ranges))
+        self._emit_alone(self.peer, packet.nack(self._prefixes[PacketKind.NACK], self.reception.aru, ranges))
 
     def _probe(self, now_us: int) -> None:
         """No ack came in time: say how far we sent and ask how far it got there."""
@@ -379,10 +293,7 @@ class HopLink:
     def _fail(self, reason: str) -> None:
         self._asked.clear()
         self._probes = 0
-        if self.state is LinkState.OPEN:
-            self.counters["failures"] += 1
-            self.state = LinkState.FAILED
-            self.reason = reason
+        super()._fail(reason)
 
     def _progress(self) -> None:
         """The peer answered."""
@@ -391,31 +302,7 @@ class HopLink:
             self.state = LinkState.OPEN
             self.reason = "answers again"
 
-    # Handshake ------------------------------------------------------------------------------------------
-
-    def _say_hello(self, now_us: int, echo_us: int) -> None:
-        prefix = self._prefixes[PacketKind.HELLO]
-        self._emit_control(packet.hello(prefix, now_us, echo_us))
-        if echo_us == 0:
-            self._hello_us = now_us + self._hello_wait_us
-            if self.state is LinkState.CLOSED:
-                self._hello_wait_us = min(self._hello_interval_us, self._hello_wait_us * 3 // 2)
-            elif now_us - self.heard_us < 2 * self._hello_interval_us:
-                self._hello_wait_us = self._hello_interval_us
-            else:  # too silent: a lost hello must not look like a lost peer
-                self._hello_wait_us = self._hello_interval_us // 4
-
-    def _receive_hello(self, hello: Hello, now_us: int) -> None:
-        if hello.echo_us and hello.echo_us <= now_us:
-            self.regulator.measured(now_us - hello.echo_us)
-        opened = self.state is LinkState.CLOSED
-        if opened:
-            self._open_up("answered")
-        self._progress()
-        if not hello.echo_us or opened:
-            self._say_hello(now_us, hello.clock_us)
-        self.pump(now_us)
-
-    def _open_up(self, reason: str) -> None:
-        self.state = LinkState.OPEN
-        self.reason = reason
+    def _sign_of_life_us(self, now_us: int) -> int:
+        if now_us - self.heard_us < 2 * self._hello_interval_us:
+            return self._hello_interval_us
+        return self._hello_interval_us // 4  # too silent: a lost hello must not look like a lost peer

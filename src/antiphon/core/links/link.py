@@ -1,10 +1,20 @@
-"""What every link between two daemons has in common, whatever carries its packets."""
+"""What every link between two daemons has in common, whatever carries its packets.
 
+A handshake (HELLO) shows each side that the other has built its end before data flows, measures the round
+trip, and repeats as a sign of life. A link belongs to one daemon view and dies with it.
+"""
+
+from abc import ABC, abstractmethod
 from enum import Enum
-from typing import Protocol
+from typing import ClassVar, NamedTuple
 
+from antiphon.core.effects import Datagram
 from antiphon.core.links.flow import Regulator
-from antiphon.wire.packet import Data, Fragment, Packet, Skip, Update
+from antiphon.core.links.outgoing import Outgoing
+from antiphon.wire import packet
+from antiphon.wire.packet import Data, Hello, Packet, PacketKind
+
+HELLO_FIRST_US = 20_000
 
 
 class LinkState(Enum):
@@ -17,68 +27,129 @@ class LinkState(Enum):
     """Declared failed; what that means is for the membership to decide."""
 
 
-class Link(Protocol):
-    """One end of a reliable link. It belongs to one daemon view and dies with it."""
+class Ends(NamedTuple):
+    """Whom a link joins, and in which view: what the heads of its packets say."""
 
-    protocol: str
-    """Its name in the configuration."""
+    me: int
     peer: int
-    state: LinkState
-    reason: str
-    """Why the state is what it is, in words."""
-    heard_us: int
-    """When a packet of the peer last came in."""
-    counters: dict[str, int]
-    regulator: Regulator
+    digest: int
+    view: int
+    incarnation: int
+    peer_incarnation: int
+
+    def prefix(self, kind: PacketKind) -> bytes:
+        """The part of the head that is the same in all packets of one kind."""
+        return packet.prefix(
+            kind,
+            digest=self.digest,
+            sender=self.me,
+            receiver=self.peer,
+            incarnation=self.incarnation,
+            view=self.view,
+        )
+
+
+class Link(Outgoing, ABC):
+    """One end of a reliable link."""
+
+    protocol: ClassVar[str]
+    """Its name in the configuration."""
+
+    def __init__(
+        self,
+        ends: Ends,
+        packet_bytes: int,
+        regulator: Regulator,
+        *,
+        hello_us: int,
+        datagrams: list[Datagram],
+        now_us: int,
+    ) -> None:
+        super().__init__(packet_bytes, {kind: ends.prefix(kind) for kind in PacketKind}, datagrams)
+        self.peer = ends.peer
+        self.state = LinkState.CLOSED
+        self.reason = "no answer yet"
+        """Why the state is what it is, in words."""
+        self.heard_us = now_us
+        """When a packet of the peer last came in; a link without traffic hears a hello now and then."""
+        self.regulator = regulator
+        self._peer_incarnation = ends.peer_incarnation
+        self._refill_us: int | None = None  # when the rate allows the next packet
+        self._hello_interval_us = hello_us
+        self._hello_us = now_us
+        self._hello_wait_us = HELLO_FIRST_US
+
+    # Questions --------------------------------------------------------------------------------------------
 
     @property
-    def waiting_bytes(self) -> int:
-        """Bytes of reliable traffic not yet sent."""
-
-    @property
-    def largest_waiting_bytes(self) -> int:
-        """Of the bundles some of whose reliable traffic is not yet sent."""
-
-    @property
-    def unreliable_waiting_bytes(self) -> int:
-        """Bytes of unreliable traffic not yet sent."""
-
-    @property
+    @abstractmethod
     def in_flight_packets(self) -> int:
         """Packets that were sent and may not have arrived."""
 
     @property
+    @abstractmethod
     def open_bytes(self) -> int:
         """Bytes that were sent and are still kept."""
 
     @property
+    @abstractmethod
     def open_limit_bytes(self) -> int:
         """The most that `open_bytes` may be."""
 
     @property
+    @abstractmethod
     def is_quiet(self) -> bool:
         """Nothing waits to be sent or repeated."""
 
-    def send(self, fragment: Fragment) -> None:
-        """Queue bytes of a bundle; `pump` sends them."""
+    # Requests and events ----------------------------------------------------------------------------------
 
-    def send_update(self, update: Update) -> None:
-        """Queue an update; it may overtake what waits."""
-
-    def send_skip(self, skip: Skip) -> None:
-        """Queue a skipped range; it may overtake what waits."""
-
-    def send_unreliable(self, fragment: Fragment) -> None:
-        """Queue bytes that may be lost; what does not fit is dropped and counted."""
-
+    @abstractmethod
     def pump(self, now_us: int) -> None:
         """Send what may be sent now."""
 
+    @abstractmethod
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
         """A packet of the peer came in. What is new of it, to be handed upwards."""
 
+    @abstractmethod
     def timeout(self, now_us: int) -> None:
         """Do whatever is due."""
 
+    @abstractmethod
     def next_deadline_us(self) -> int:
         """When `timeout` has something to do."""
+
+    # Handshake --------------------------------------------------------------------------------------------
+
+    def _say_hello(self, now_us: int, echo_us: int) -> None:
+        self._emit_alone(self.peer, packet.hello(self._prefixes[PacketKind.HELLO], now_us, echo_us))
+        if echo_us == 0:
+            self._hello_us = now_us + self._hello_wait_us
+            if self.state is LinkState.CLOSED:
+                self._hello_wait_us = min(self._hello_interval_us, self._hello_wait_us * 3 // 2)
+            else:
+                self._hello_wait_us = self._sign_of_life_us(now_us)
+
+    def _sign_of_life_us(self, now_us: int) -> int:
+        """How long an open link waits with its next hello but one."""
+        return self._hello_interval_us
+
+    def _receive_hello(self, hello: Hello, now_us: int) -> None:
+        if hello.echo_us and hello.echo_us <= now_us:
+            self.regulator.measured(now_us - hello.echo_us)
+        is_first = self.state is LinkState.CLOSED
+        if is_first:
+            self._open_up("answered")
+        if not hello.echo_us or is_first:
+            self._say_hello(now_us, hello.clock_us)
+        self.pump(now_us)
+
+    def _open_up(self, reason: str) -> None:
+        self.state = LinkState.OPEN
+        self.reason = reason
+
+    def _fail(self, reason: str) -> None:
+        if self.state is not LinkState.FAILED:
+            self.counters["failures"] += 1
+            self.state = LinkState.FAILED
+            self.reason = reason

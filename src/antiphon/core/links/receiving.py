@@ -1,8 +1,10 @@
-"""The receiving side of a Hop link: what has come, what is missing, what to ask for again."""
+"""The receiving side of a link or a ring: what has come, what is missing, what to ask for again."""
 
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.wire import packet
+from antiphon.wire.packet import Data
 
 NACK_DELAY_MIN_US = 1_000
 NACK_DELAY_MAX_US = 50_000
@@ -36,6 +38,14 @@ class Reception:
     @property
     def missing(self) -> int:
         return len(self._gaps)
+
+    def take(self, data: Data, now_us: int) -> tuple[list[Data], int]:
+        """What is new of a packet or of a train, and how many of its packets are not."""
+        number, count = data.head.number, data.count
+        if number > self.highest and self.accept(number, count, now_us):
+            return [data], 0
+        news = [part for part in packet.split(data) if self.accept(part.head.number, 1, now_us)]
+        return news, count - len(news)
 
     def accept(self, number: int, count: int, now_us: int) -> bool:
         """Whether `number` and the `count - 1` after it are all new; notes them if so.

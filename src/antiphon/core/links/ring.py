@@ -14,17 +14,18 @@ Deviations:
 Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 """
 
-from collections import deque
 from collections.abc import Mapping
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
-from antiphon.core.links.hop import LinkState
-from antiphon.core.links.packing import Packer, Train
+from antiphon.core.links.link import LinkState
+from antiphon.core.links.open_trains import OpenTrains
+from antiphon.core.links.outgoing import Outgoing
+from antiphon.core.links.packing import Train
 from antiphon.core.links.receiving import Reception
 from antiphon.errors import BadPacket
 from antiphon.wire import packet, token
-from antiphon.wire.packet import EVERYBODY, Data, Fragment, Hello, Loose, Packet, PacketKind, Skip, Update
+from antiphon.wire.packet import EVERYBODY, Data, Hello, Loose, Packet, PacketKind
 from antiphon.wire.token import NOBODY, Request, Token
 
 RESEND_MIN_US = 5_000
@@ -52,7 +53,7 @@ class Mate:
         """Packets of ours that it asked for, and when it did so first."""
 
 
-class Ring:
+class Ring(Outgoing):
     """One daemon's end of the ring of its segment."""
 
     def __init__(
@@ -69,6 +70,17 @@ class Ring:
         datagrams: list[Datagram],
         now_us: int,
     ) -> None:
+        self._me, self._digest, self._view = me, digest, view
+        self._incarnations = incarnations
+        super().__init__(
+            packet_bytes,
+            {
+                kind: self._prefix(kind, EVERYBODY)
+                for kind in (PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.HELD)
+            },
+            datagrams,
+        )
+        self.counters |= {"tokens": 0, "tokens_resent": 0}
         self.members = members
         self.mates = {member: Mate(now_us) for member in members if member != me}
         self.token: Token | None = None
@@ -82,40 +94,16 @@ class Ring:
         """Every member has every bundle up to this lts."""
         self.holds: frozenset[int] = frozenset()
         """Members whose clients are slow, by the last token."""
-        self.counters = dict.fromkeys(
-            (
-                "packets_sent",
-                "packets_received",
-                "duplicates",
-                "retransmitted",
-                "nacks_sent",
-                "unreliable_dropped",
-                "failures",
-                "tokens",
-                "tokens_resent",
-            ),
-            0,
-        )
-        self._me = me
         self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
         self._keeper = members[0]
-        self._incarnations = incarnations
         self._hello_interval_us = hello_us
         self._suspect_us = suspect_us
         self._packet_bytes = packet_bytes
-        self._datagrams = datagrams
-        self._digest, self._view = digest, view
-        self._prefixes = {
-            kind: self._prefix(kind, EVERYBODY)
-            for kind in (PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.HELD)
-        }
         # Data
         self.reception = Reception()
-        self._queue = Packer(packet_bytes, self._prefixes[PacketKind.DATA])
-        self._unreliable = Packer(packet_bytes, self._prefixes[PacketKind.UNRELIABLE])
-        self._open: deque[Train] = deque()
+        self._open = OpenTrains()
         self._link_aru = 0  # everybody has every packet up to this
         self._announced = 0  # the newest packet that the token of the round before spoke of
         self._sent_in_round = 0
@@ -167,29 +155,14 @@ class Ring:
         return self._queue.waiting_bytes < room_bytes
 
     @property
-    def waiting_bytes(self) -> int:
-        """Bytes of reliable traffic not yet sent."""
-        return self._queue.waiting_bytes
-
-    @property
-    def largest_waiting_bytes(self) -> int:
-        """Of the bundles some of whose reliable traffic is not yet sent."""
-        return self._queue.largest_bytes
-
-    @property
-    def unreliable_waiting_bytes(self) -> int:
-        """Bytes of unreliable traffic not yet sent."""
-        return self._unreliable.waiting_bytes
-
-    @property
     def in_flight_packets(self) -> int:
         """Packets of ours that not everybody is known to have."""
-        return sum(train.count for train in self._open)
+        return self._open.packets
 
     @property
     def open_bytes(self) -> int:
         """Bytes kept for retransmission."""
-        return sum(train.size_bytes for train in self._open)
+        return self._open.size_bytes
 
     @property
     def open_limit_bytes(self) -> int:
@@ -207,25 +180,6 @@ class Ring:
         return not (self._queue or self._unreliable or self.reception.missing)
 
     # Requests ---------------------------------------------------------------------------------------------
-
-    def send(self, fragment: Fragment) -> None:
-        """Queue bytes of a bundle."""
-        self._queue.add(fragment)
-
-    def send_update(self, update: Update) -> None:
-        self._queue.add_update(update)
-
-    def send_skip(self, skip: Skip) -> None:
-        self._queue.add_skip(skip)
-
-    def send_unreliable(self, fragment: Fragment) -> None:
-        """Queue bytes that may be lost; what does not fit is dropped and counted."""
-        self._unreliable.add(fragment)
-        while (
-            self._unreliable.waiting_bytes > limits.LINK_UNRELIABLE_QUEUE_BYTES
-            and self._unreliable.drop_newest()
-        ):
-            self.counters["unreliable_dropped"] += 1
 
     def pump(self, now_us: int) -> None:
         """What was queued goes out with the token: see `conclude`."""
@@ -257,13 +211,9 @@ class Ring:
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
-        reception = self.reception
-        number, count = data.head.number, data.count
-        self.counters["packets_received"] += count
-        if number > reception.highest and reception.accept(number, count, now_us):
-            return [data]
-        news = [part for part in packet.split(data) if reception.accept(part.head.number, 1, now_us)]
-        self.counters["duplicates"] += count - len(news)
+        self.counters["packets_received"] += data.count
+        news, duplicates = self.reception.take(data, now_us)
+        self.counters["duplicates"] += duplicates
         return news
 
     def _receive_word(self, word: Loose, now_us: int) -> None:
@@ -341,15 +291,14 @@ class Ring:
         came.requests = tuple(unanswered)
 
     def _send_again(self, number: int, who: int, mate: Mate, now_us: int) -> bool:
-        train = next((train for train in self._open if number < train.first + train.count), None)
-        if train is None or number < train.first:
+        data = self._open.packet(number)
+        if data is None:
             return False
         since_us = mate.asked_us.setdefault(number, now_us)
         if now_us - since_us > self._suspect_us:
             self._fail(mate, "it asked for one packet for too long")
-        data = train.packet(number)
         self.counters["retransmitted"] += 1
-        self._datagrams.append(Datagram(who, [data], len(data), len(data)))
+        self._emit_alone(who, data)
         return True
 
     def _ask(self, going: Token, now_us: int) -> None:
@@ -479,7 +428,7 @@ class Ring:
         self._left_us = self._seen_us = now_us
         self._resend_wait_us = max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
         self._resend_us = now_us + self._resend_wait_us
-        self._emit_control(self._next, self._passed)
+        self._emit_alone(self._next, self._passed)
 
     def _agree(self, value: int, modifier: int, mine: int) -> tuple[int, int]:
         """An aru of the token and who lowered it last, after we have put our own to it."""
@@ -496,8 +445,7 @@ class Ring:
         if link_aru <= self._link_aru:
             return
         self._link_aru = link_aru
-        while self._open and self._open[0].first + self._open[0].count - 1 <= link_aru:
-            self._open.popleft()
+        self._open.acknowledged(link_aru)
         for mate in self.mates.values():
             if mate.asked_us:
                 mate.asked_us = {
@@ -520,10 +468,7 @@ class Ring:
             self._hurry_us = max(now_us, self._seen_us + max(HURRY_MIN_US, FAIRNESS_ROUNDS * self._round_us))
         if self._hurry_us <= now_us:
             self._hurry_us = now_us + max(HURRY_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
-            self._emit_control(self._keeper, packet.head(self._prefix(PacketKind.HURRY, self._keeper)))
-
-    def _emit_control(self, receiver: int, data: bytes) -> None:
-        self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
+            self._emit_alone(self._keeper, packet.head(self._prefix(PacketKind.HURRY, self._keeper)))
 
     # Time -------------------------------------------------------------------------------------------------
 
@@ -537,7 +482,7 @@ class Ring:
     def _send_token_again(self, now_us: int) -> None:
         assert self._passed is not None
         self.counters["tokens_resent"] += 1
-        self._emit_control(self._next, self._passed)
+        self._emit_alone(self._next, self._passed)
         self._resend_wait_us = min(self._hello_interval_us, self._resend_wait_us * 3 // 2)
         self._resend_us = now_us + self._resend_wait_us
 
@@ -553,7 +498,7 @@ class Ring:
 
     def _say_hello(self, receiver: int, now_us: int, echo_us: int) -> None:
         prefix = self._prefix(PacketKind.HELLO, receiver)
-        self._emit_control(receiver, packet.hello(prefix, now_us, echo_us))
+        self._emit_alone(receiver, packet.hello(prefix, now_us, echo_us))
 
     def next_deadline_us(self) -> int:
         """When `timeout` or `conclude` has something to do."""

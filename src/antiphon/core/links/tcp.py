@@ -5,8 +5,8 @@ connection and discarding any partial messages when a connection is closed").
 Deviations:
 - the connection outlives views, because beats and proposals go over it, too; a link uses the one connection
   that it began with, and when that breaks the link has failed for good: nobody knows what got through
-- a hello shows each side that the other has built its end before data flows, measures the round trip, and
-  repeats as a sign of life: a connection that hangs is noticed by silence, long before TCP gives up
+- a link has a handshake (see `Link`), and with it a sign of life: a connection that hangs is noticed by
+  silence, long before TCP gives up
 - little is handed over at a time, so that what waits stays in the link, where updates overtake bundles and
   unreliable traffic is dropped
 Checked by: tests/paper/test_tcp.py, the oracle's reliable-delivery rules in the simulator.
@@ -15,14 +15,12 @@ Checked by: tests/paper/test_tcp.py, the oracle's reliable-delivery rules in the
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.config import LinkConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.flow import Regulator
-from antiphon.core.links.link import LinkState
+from antiphon.core.links.link import Ends, Link, LinkState
 from antiphon.core.links.packing import Packer
-from antiphon.wire import packet
-from antiphon.wire.packet import Data, Fragment, Hello, Packet, PacketKind, Skip, Update
-
-HELLO_FIRST_US = 20_000
+from antiphon.wire.packet import Data, Hello, Packet, PacketKind
 
 
 class Stream(Struct):
@@ -33,85 +31,37 @@ class Stream(Struct):
     """What was handed over and the connection has not taken yet."""
 
 
-class TcpLink:
+class TcpLink(Link):
     """One end of a TCP link."""
 
     protocol = "tcp"
 
     def __init__(
         self,
+        ends: Ends,
+        path: LinkConfig,
         *,
-        me: int,
-        peer: int,
-        digest: int,
-        view: int,
-        incarnation: int,
-        peer_incarnation: int,
-        hello_us: int,
-        window_bytes: int,
-        rate_bytes_per_s: int,
         stream: Stream,
+        hello_us: int,
         datagrams: list[Datagram],
         now_us: int,
     ) -> None:
-        self.peer = peer
-        self.state = LinkState.CLOSED
-        self.reason = "no answer yet" if stream.is_up else "no connection yet"
-        self.heard_us = now_us
-        self.counters = dict.fromkeys(
-            (
-                "packets_sent",
-                "packets_received",
-                "duplicates",
-                "retransmitted",
-                "nacks_sent",
-                "unreliable_dropped",
-                "failures",
-            ),
-            0,
-        )
-        """The same as of a Hop link, for those who compare them; some stay 0."""
-        self._stream = stream
-        self._datagrams = datagrams
-        self._peer_incarnation = peer_incarnation
-        self._hello_interval_us = hello_us
-        self._handed_max_bytes = min(window_bytes, limits.STREAM_HANDED_BYTES)
-        self._prefixes = {
-            kind: packet.prefix(
-                kind, digest=digest, sender=me, receiver=peer, incarnation=incarnation, view=view
-            )
-            for kind in (PacketKind.HELLO, PacketKind.DATA, PacketKind.UNRELIABLE)
-        }
+        """`path` is what the configuration says of the way between the two sites."""
         packet_bytes = limits.STREAM_PACKET_BYTES
+        self._stream = stream
+        self._handed_max_bytes = min(path.window_bytes, limits.STREAM_HANDED_BYTES)
         window_packets = max(1, self._handed_max_bytes // packet_bytes)
         # A configured rate allows the same bursts as on a Hop link.
-        self.regulator = Regulator(window_packets, rate_bytes_per_s, limits.PACKET_DEFAULT_BYTES, now_us)
-        self._queue = Packer(packet_bytes, self._prefixes[PacketKind.DATA])
-        self._unreliable = Packer(packet_bytes, self._prefixes[PacketKind.UNRELIABLE])
+        regulator = Regulator(window_packets, path.rate_bytes_per_s, limits.PACKET_DEFAULT_BYTES, now_us)
+        super().__init__(ends, packet_bytes, regulator, hello_us=hello_us, datagrams=datagrams, now_us=now_us)
+        if not stream.is_up:
+            self.reason = "no connection yet"
         self._is_bound = False
         """Whether anything went over the connection, in either direction: then no other will do."""
         self._sent = 0
         self._received = 0
-        self._hello_us = now_us
-        self._hello_wait_us = HELLO_FIRST_US
-        self._refill_us: int | None = None
 
     # Questions --------------------------------------------------------------------------------------------
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of reliable traffic not yet handed over."""
-        return self._queue.waiting_bytes
-
-    @property
-    def largest_waiting_bytes(self) -> int:
-        """Of the bundles some of whose reliable traffic is not yet handed over."""
-        return self._queue.largest_bytes
-
-    @property
-    def unreliable_waiting_bytes(self) -> int:
-        """Bytes of unreliable traffic not yet handed over."""
-        return self._unreliable.waiting_bytes
 
     @property
     def in_flight_packets(self) -> int:
@@ -134,27 +84,6 @@ class TcpLink:
         return not (self._queue or self._unreliable)
 
     # Requests ---------------------------------------------------------------------------------------------
-
-    def send(self, fragment: Fragment) -> None:
-        """Queue bytes of a bundle; `pump` hands them over."""
-        self._queue.add(fragment)
-
-    def send_update(self, update: Update) -> None:
-        """Queue an update; it overtakes the bundles that wait."""
-        self._queue.add_update(update)
-
-    def send_skip(self, skip: Skip) -> None:
-        """Queue a skipped range; it overtakes the bundles that wait."""
-        self._queue.add_skip(skip)
-
-    def send_unreliable(self, fragment: Fragment) -> None:
-        """Queue bytes that may be lost; what does not fit is dropped and counted."""
-        self._unreliable.add(fragment)
-        while (
-            self._unreliable.waiting_bytes > limits.LINK_UNRELIABLE_QUEUE_BYTES
-            and self._unreliable.drop_newest()
-        ):
-            self.counters["unreliable_dropped"] += 1
 
     def pump(self, now_us: int) -> None:
         """Hand over what the connection has room for, and the configured rate allows."""
@@ -187,6 +116,10 @@ class TcpLink:
         self._stream.waiting_bytes += size_bytes
         self._datagrams.append(Datagram(self.peer, buffers, size_bytes, size_bytes))
 
+    def _emit_alone(self, receiver: int, data: bytes) -> None:
+        if self._stream.is_up and self.state is not LinkState.FAILED:
+            self._emit([data], len(data))
+
     # Events: the connection ---------------------------------------------------------------------------------
 
     def connected(self, now_us: int) -> None:
@@ -199,12 +132,6 @@ class TcpLink:
         """The connection broke, and whatever was under way on it is lost."""
         if self._is_bound:
             self._fail(f"the connection broke: {reason}")
-
-    def _fail(self, reason: str) -> None:
-        if self.state is not LinkState.FAILED:
-            self.counters["failures"] += 1
-            self.state = LinkState.FAILED
-            self.reason = reason
 
     # Events: packets ----------------------------------------------------------------------------------------
 
@@ -220,7 +147,8 @@ class TcpLink:
         if not isinstance(incoming, Data):
             return []
         if self.state is LinkState.CLOSED:
-            self._open_up("spoke", now_us)
+            self._open_up("spoke")
+            self.pump(now_us)
         if incoming.head.kind == PacketKind.UNRELIABLE:
             return [incoming]
         self.counters["packets_received"] += incoming.count
@@ -229,20 +157,6 @@ class TcpLink:
             return []
         self._received += incoming.count
         return [incoming]
-
-    def _receive_hello(self, hello: Hello, now_us: int) -> None:
-        if hello.echo_us and hello.echo_us <= now_us:
-            self.regulator.measured(now_us - hello.echo_us)
-        opened = self.state is LinkState.CLOSED
-        if not hello.echo_us or opened:
-            self._say_hello(now_us, hello.clock_us)
-        if opened:
-            self._open_up("answered", now_us)
-
-    def _open_up(self, reason: str, now_us: int) -> None:
-        self.state = LinkState.OPEN
-        self.reason = reason
-        self.pump(now_us)
 
     # Time ---------------------------------------------------------------------------------------------------
 
@@ -258,14 +172,3 @@ class TcpLink:
         if self._refill_us is not None and self._refill_us < self._hello_us:
             return self._refill_us
         return self._hello_us
-
-    def _say_hello(self, now_us: int, echo_us: int) -> None:
-        if self._stream.is_up and self.state is not LinkState.FAILED:
-            data = packet.hello(self._prefixes[PacketKind.HELLO], now_us, echo_us)
-            self._emit([data], len(data))
-        if echo_us == 0:
-            self._hello_us = now_us + self._hello_wait_us
-            if self.state is LinkState.CLOSED:
-                self._hello_wait_us = min(self._hello_interval_us, self._hello_wait_us * 3 // 2)
-            else:
-                self._hello_wait_us = self._hello_interval_us

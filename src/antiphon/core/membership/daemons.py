@@ -17,7 +17,7 @@ Checked by: tests/paper/test_daemon_membership.py, the oracle's properties 2.1 t
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.core.membership.gathering import Gathering, Pair, mask_bytes
+from antiphon.core.membership.gathering import Gathering, Pair
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
@@ -62,6 +62,7 @@ class DaemonMembership:
         self.is_active = False
         """Whether the installed view works."""
         self.forming: DaemonView | None = None
+        self._proposal = b""  # what others are told of it
         self.promised = view.id
         """The newest proposal that this daemon has accepted or made."""
         self.rounds = Rounds()
@@ -229,7 +230,7 @@ class DaemonMembership:
             self._serial,
             0 if view is None else view.id,
             0 if view is None else len(view.members),
-            mask_bytes(live),
+            words.mask_bytes(live),
         )
         if self._gathering.learn(station, now_us):
             self._changed_us = now_us
@@ -467,11 +468,11 @@ class DaemonMembership:
     def propose(self, sender: int, proposal: Proposal, now_us: int) -> None:
         """A proposal came in (figure 6.4)."""
         self._host.witness(proposal.id)
-        view = DaemonView(proposal.id, proposal.members, proposal.incarnations, proposal.links)
+        if proposal.id <= self.promised:
+            return  # others have agreed on something newer, or it is a copy
+        view = DaemonView(proposal.id, proposal.members, proposal.incarnations, proposal.pairs)
         if view.incarnation(self._me) != self._incarnation or self.state in FORMING:
             return
-        if view.id <= self.promised:
-            return  # others have agreed on something newer, or it is a copy
         if sender not in view.neighbours(self._me):
             return
         self._accept(view, now_us)
@@ -484,6 +485,7 @@ class DaemonMembership:
             self.is_active = False
             self._host.freeze()
         self.forming = view
+        self._proposal = words.encode(Proposal.of(view.id, view.members, view.incarnations, view.links))
         self._missed = frozenset()
         self._plan_probe()
         self._progress_us = now_us
@@ -495,10 +497,8 @@ class DaemonMembership:
 
     def pass_on(self, number: int) -> None:
         """Tell a neighbour in the view that is being formed about it."""
-        view = self.forming
-        assert view is not None
-        proposal = Proposal(view.id, view.members, view.incarnations, view.links)
-        self._send(number, PacketKind.PROPOSAL, words.encode(proposal))
+        assert self.forming is not None
+        self._send(number, PacketKind.PROPOSAL, self._proposal)
 
     # Forming --------------------------------------------------------------------------------------------
 

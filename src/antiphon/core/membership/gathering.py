@@ -10,18 +10,6 @@ from antiphon.wire.membership import Station
 Pair = tuple[int, int]
 
 
-def mask_bytes(daemons: set[int]) -> bytes:
-    """A set of daemon numbers as it stands in a station.
-
-    >>> mask_bytes({0, 9}).hex()
-    '0102'
-    """
-    mask = 0
-    for daemon in daemons:
-        mask |= 1 << daemon
-    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
-
-
 class Gathering:
     """The stations of one round."""
 

@@ -1,0 +1,27 @@
+"""What was sent and may be asked for again."""
+
+from collections import deque
+
+from antiphon.core.links.packing import Train
+
+
+class OpenTrains(deque[Train]):
+    """Trains that not everybody is known to have, the oldest first (open_pkts of the paper's figure 3.2)."""
+
+    @property
+    def packets(self) -> int:
+        return sum(train.count for train in self)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(train.size_bytes for train in self)
+
+    def acknowledged(self, aru: int) -> None:
+        """Everything up to this number has arrived; a train is kept until all of it has."""
+        while self and self[0].first + self[0].count - 1 <= aru:
+            self.popleft()
+
+    def packet(self, number: int) -> bytes | None:
+        """One packet again, if it is among these."""
+        train = next((train for train in self if number < train.first + train.count), None)
+        return None if train is None or number < train.first else train.packet(number)

@@ -1,0 +1,72 @@
+"""What waits to be sent on a link or a ring: what must arrive, and what may be lost."""
+
+from collections.abc import Mapping
+
+from antiphon import limits
+from antiphon.core.effects import Datagram
+from antiphon.core.links.packing import Packer
+from antiphon.wire.packet import Fragment, PacketKind, Skip, Update
+
+COUNTERS = (
+    "packets_sent",
+    "packets_received",
+    "duplicates",
+    "retransmitted",
+    "nacks_sent",
+    "unreliable_dropped",
+    "failures",
+)
+"""The same for all, so that they can be compared; where something cannot happen, its count stays 0."""
+
+
+class Outgoing:
+    """What is asked of links and rings alike; when what waits may go, each of them says itself."""
+
+    def __init__(
+        self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: list[Datagram]
+    ) -> None:
+        self.counters = dict.fromkeys(COUNTERS, 0)
+        self._prefixes = prefixes
+        self._datagrams = datagrams
+        self._queue = Packer(packet_bytes, prefixes[PacketKind.DATA])
+        self._unreliable = Packer(packet_bytes, prefixes[PacketKind.UNRELIABLE])
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of reliable traffic not yet sent."""
+        return self._queue.waiting_bytes
+
+    @property
+    def largest_waiting_bytes(self) -> int:
+        """Of the bundles some of whose reliable traffic is not yet sent."""
+        return self._queue.largest_bytes
+
+    @property
+    def unreliable_waiting_bytes(self) -> int:
+        """Bytes of unreliable traffic not yet sent."""
+        return self._unreliable.waiting_bytes
+
+    def send(self, fragment: Fragment) -> None:
+        """Queue bytes of a bundle."""
+        self._queue.add(fragment)
+
+    def send_update(self, update: Update) -> None:
+        """Queue an update; it overtakes the bundles that wait."""
+        self._queue.add_update(update)
+
+    def send_skip(self, skip: Skip) -> None:
+        """Queue a skipped range; it overtakes the bundles that wait."""
+        self._queue.add_skip(skip)
+
+    def send_unreliable(self, fragment: Fragment) -> None:
+        """Queue bytes that may be lost; what does not fit is dropped and counted."""
+        self._unreliable.add(fragment)
+        while (
+            self._unreliable.waiting_bytes > limits.LINK_UNRELIABLE_QUEUE_BYTES
+            and self._unreliable.drop_newest()
+        ):
+            self.counters["unreliable_dropped"] += 1
+
+    def _emit_alone(self, receiver: int, data: bytes) -> None:
+        """One packet that waits for nothing."""
+        self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
