@@ -120,12 +120,12 @@ def _work_folder(out: str | None) -> Iterator[str]:
 
 
 def _wanted(known: "tuple[Property, ...]", numbers: list[str]) -> "tuple[Property, ...]":
-    names = {prop.number for prop in known}
+    names = {prop.promise.number for prop in known}
     for number in numbers:
         if number not in names:
-            listed = ", ".join(dict.fromkeys(prop.number for prop in known))
+            listed = ", ".join(dict.fromkeys(prop.promise.number for prop in known))
             raise UsageError(f"there is no property {number}; there are {listed}")
-    return tuple(prop for prop in known if not numbers or prop.number in numbers)
+    return tuple(prop for prop in known if not numbers or prop.promise.number in numbers)
 
 
 # Reports --------------------------------------------------------------------------------------------------

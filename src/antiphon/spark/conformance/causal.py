@@ -16,7 +16,7 @@ from pyspark.sql.window import Window
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,17 +79,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )  # fmt: skip
 
 
-PROPERTY = Property(
-    "2.12",
-    "causal messages",
-    "a causal, agreed or safe message is delivered after every message in its sender's past",
-    (Event.SEND, Event.DELIVER),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.12",
-    "causal messages (daemons)",
-    "a daemon stamps a bundle later than every bundle that it sent or delivered before",
-    (Event.SSEND, Event.SDELIVER),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.CAUSAL, (Event.SEND, Event.DELIVER), _look),
+    Property(promises.CAUSAL_OF_DAEMONS, (Event.SSEND, Event.SDELIVER), _look_at_daemons),
 )

@@ -8,7 +8,7 @@ from pyspark.sql.window import Window
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import is_reliable
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import FIFO_SERVICES, Event
+from antiphon.trace import FIFO_SERVICES, Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,17 +47,7 @@ def _judge(deliveries: "DataFrame", receiver: list[str], name: str) -> "DataFram
     )
 
 
-PROPERTY = Property(
-    "2.11",
-    "FIFO messages",
-    "a FIFO message is delivered after everything that its sender sent before and the receiver delivers, too",
-    (Event.DELIVER,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.11",
-    "FIFO messages (daemons)",
-    "a daemon delivers a bundle with FIFO messages after everything that their session sent before",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.FIFO, (Event.DELIVER,), _look),
+    Property(promises.FIFO_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

@@ -11,7 +11,7 @@ from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model, private_name
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,17 +81,11 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.1",
-    "initial view event",
-    "messages and signals reach a process only as a member of a group, or by the process's private name",
-    (Event.DELIVER, Event.TRANSSIG),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.1",
-    "initial view event (daemons)",
-    "a daemon sends, delivers and signals only after it has installed its first view",
-    (Event.SSEND, Event.SDELIVER, Event.STRANSSIG, Event.SVIEW),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.INITIAL_VIEW, (Event.DELIVER, Event.TRANSSIG), _look),
+    Property(
+        promises.INITIAL_VIEW_OF_DAEMONS,
+        (Event.SSEND, Event.SDELIVER, Event.STRANSSIG, Event.SVIEW),
+        _look_at_daemons,
+    ),
 )

@@ -15,7 +15,7 @@ from pyspark.sql.window import Window
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import is_ordered, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,17 +89,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )  # fmt: skip
 
 
-PROPERTY = Property(
-    "2.13",
-    "one order",
-    "all ordered messages and views, of all groups, have one order that everyone follows",
-    (Event.DELIVER, Event.VIEW),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.13",
-    "one order (daemons)",
-    "after an ordered bundle a daemon delivers nothing that comes before it in the order of timestamps",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.ONE_ORDER, (Event.DELIVER, Event.VIEW), _look),
+    Property(promises.ONE_ORDER_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import Traffic, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -97,18 +97,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )  # fmt: skip
 
 
-PROPERTY = Property(
-    "2.10",
-    "reliable messages",
-    "a message sent to a group reaches every process that is a member then and stays one, if its daemon and "
-    "the sender's go on together",
-    (Event.SEND,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.10",
-    "reliable messages (daemons)",
-    "a bundle reaches every destination in its view that goes on together with the daemon that sent it",
-    (Event.SSEND,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.RELIABLE, (Event.SEND,), _look),
+    Property(promises.RELIABLE_OF_DAEMONS, (Event.SSEND,), _look_at_daemons),
 )

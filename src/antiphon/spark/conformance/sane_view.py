@@ -19,7 +19,7 @@ from pyspark.sql.window import Window
 from antiphon.spark.conformance.model import Model, private_name
 from antiphon.spark.conformance.traffic import is_ordered, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -178,18 +178,7 @@ def _wrong_lives(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.9",
-    "sane view delivery",
-    "a message is not delivered in a view earlier than the one in which its sender sent it, nor in one that "
-    "its sender joined with afterwards",
-    (Event.DELIVER,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.19",
-    "sane view delivery (daemons)",
-    "a bundle is sent in its view, and delivered in one that has the incarnation which sent it",
-    (Event.SSEND, Event.SDELIVER),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SANE_VIEW, (Event.DELIVER,), _look),
+    Property(promises.SANE_VIEW_OF_DAEMONS, (Event.SSEND, Event.SDELIVER), _look_at_daemons),
 )

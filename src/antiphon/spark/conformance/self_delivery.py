@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,17 +53,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.15",
-    "self delivery",
-    "a member that sends to its group and stays delivers its own message",
-    (Event.SEND,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.15",
-    "self delivery (daemons)",
-    "a daemon that does not crash in a view delivers its own bundles of that view",
-    (Event.SSEND,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SELF_DELIVERY, (Event.SEND,), _look),
+    Property(promises.SELF_DELIVERY_OF_DAEMONS, (Event.SSEND,), _look_at_daemons),
 )

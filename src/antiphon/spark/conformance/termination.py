@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import end_of, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -185,18 +185,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     return about_to_end.unionByName(missing).unionByName(never)
 
 
-PROPERTY = Property(
-    "2.17",
-    "termination",
-    "what was asked for takes effect: at the end the members of a group who can be together are all in one "
-    "view, and have its messages",
-    (Event.JOIN, Event.LEAVE, Event.SEND),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.17",
-    "termination (daemons)",
-    "what a daemon sent in its last view is delivered by all for whom it is, and no view is about to end",
-    (Event.SSEND,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.TERMINATION, (Event.JOIN, Event.LEAVE, Event.SEND), _look),
+    Property(promises.TERMINATION_OF_DAEMONS, (Event.SSEND,), _look_at_daemons),
 )
