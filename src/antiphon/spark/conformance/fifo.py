@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import earlier
 from antiphon.spark.conformance.traffic import is_reliable
 from antiphon.spark.conformance.verdict import Property, findings, text
 from antiphon.trace import FIFO_SERVICES, Event, promises
@@ -30,11 +30,7 @@ def _judge(deliveries: "DataFrame", receiver: list[str], name: str) -> "DataFram
         message[0].alias("sender_daemon"), message[1].alias("incarnation"), message[2].alias("session"),
         message[3].alias("sequence"),
     )  # fmt: skip
-    before = (
-        Window.partitionBy("run", *receiver, "sender_daemon", "incarnation", "session")
-        .orderBy("position")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
+    before = earlier(*receiver, "sender_daemon", "incarnation", "session")
     is_fifo = F.col("service").isin(*sorted(FIFO_SERVICES))
     newest = F.max(F.when(is_fifo, F.struct("sequence", "message", "position", "service"))).over(before)
     found = judged.withColumn("newest", newest).where(F.col("newest.sequence") > F.col("sequence"))

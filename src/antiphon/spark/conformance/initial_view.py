@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model, private_name
+from antiphon.spark.conformance.sequences import earlier
 from antiphon.spark.conformance.verdict import Property, findings, text
 from antiphon.trace import Event, promises
 
@@ -65,10 +66,8 @@ def _look_at_daemons(model: Model) -> "DataFrame":
             (model.bundle_deliveries, Event.SDELIVER.value),
         )
     ]
-    in_order = Window.partitionBy("run", "daemon").orderBy("position")
     is_step = F.col("event") != Event.STRANSSIG
-    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    before = F.last(F.when(is_step, F.col("event")), True).over(earlier)
+    before = F.last(F.when(is_step, F.col("event")), True).over(earlier("daemon"))
     marks = model.daemon_marks.withColumn("step", F.coalesce(before, F.lit(Event.CRASH.value)))
     is_lost = (F.col("event") == Event.STRANSSIG) & (F.col("step") != Event.SVIEW)
     is_lost |= (F.col("event") == Event.SVIEW) & (F.col("step") == Event.CRASH)

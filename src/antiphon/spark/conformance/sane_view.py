@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model, private_name
+from antiphon.spark.conformance.sequences import by_group
 from antiphon.spark.conformance.traffic import is_ordered, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
 from antiphon.trace import Event, promises
@@ -57,12 +58,10 @@ def _look(model: Model) -> "DataFrame":
 def _sends(model: Model) -> "DataFrame":
     """Messages that may be delivered in a wrong view: run, group, message, before (the view in which it was
     sent), is_ordered, sender, send_position, birth (with which its sender's name joined next, or null)."""
-    one = F.explode(F.arrays_zip("groups", "views")).alias("one")
-    sends = model.sends.where(is_reliable()).select(
+    sends = by_group(model.sends.where(is_reliable()), "before").select(
         "run", "message", F.col("process").alias("sender"), F.col("position").alias("send_position"),
-        is_ordered().alias("is_ordered"), private_name(F.col("process")).alias("name"), one,
+        is_ordered().alias("is_ordered"), private_name(F.col("process")).alias("name"), "group", "before",
     )  # fmt: skip
-    sends = sends.withColumns({"group": F.col("one.groups"), "before": F.col("one.views")}).drop("one")
     later = F.filter("births", lambda birth: birth["position"] > F.col("send_position"))
     known = sends.join(_births(model), ["run", "name", "group"], "left")
     known = known.withColumn("birth", F.get(later, F.lit(0))).drop("births", "name")

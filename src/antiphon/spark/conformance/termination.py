@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import by_group
 from antiphon.spark.conformance.traffic import end_of, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
 from antiphon.trace import Event, promises
@@ -128,12 +129,8 @@ def _unreached(model: Model, last: "DataFrame") -> "DataFrame":
     views = last.where("knows_views").select(
         "run", F.col("process").alias("sender"), "group", "view", "members"
     )
-    sent = (
-        traffic(model)
-        .messages.where(is_reliable() & F.col("sender").isNotNull())
-        .withColumn("to", F.explode(F.arrays_zip("groups", "views")))
-        .withColumns({"group": F.col("to.groups"), "view": F.col("to.views")})
-        .where(F.col("view").isNotNull())
+    sent = by_group(traffic(model).messages.where(is_reliable() & F.col("sender").isNotNull())).where(
+        F.col("view").isNotNull()
     )
     kept = F.when(F.col("self_discard"), F.array("sender")).otherwise(F.array().cast("array<string>"))
     missing = F.array_except(F.array_except("members", "receivers"), kept)

@@ -7,7 +7,7 @@ another one can use. How many findings a run has, and the first few of them, is 
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from msgspec import Struct
 from pyspark.sql import functions as F
@@ -151,46 +151,39 @@ def judge(model: Model, properties: Sequence[Property], counts: Counts) -> list[
     ]
 
 
-def finding(
-    what: "Column",
-    *,
-    group: "Column | str | None" = None,
-    view: "Column | str | None" = None,
-    processes: "Several" = (),
-    messages: "Several" = (),
-    positions: "Several" = (),
-) -> "Column":
-    """What was found, as one column: a struct of what, group, view, processes, messages, positions.
+class Place(TypedDict, total=False):
+    """Where something was found.
 
     `view` is a daemon view's number or a group view's four. Each list is given as its columns (of a message:
     its identity), or as one column that is a list; nulls among them are left out.
     """
+
+    group: "Column | str | None"
+    view: "Column | str | None"
+    processes: "Several"
+    messages: "Several"
+    positions: "Several"
+
+
+def finding(what: "Column", **place: Unpack[Place]) -> "Column":
+    """What was found, as one column: a struct of what, group, view, processes, messages, positions."""
+    view = place.get("view")
     return F.struct(
         what.alias("what"),
-        F.coalesce(_column(group), F.lit("")).alias("group"),
+        F.coalesce(_column(place.get("group")), F.lit("")).alias("group"),
         F.coalesce(words(view) if view is not None else F.lit(None), F.lit("")).alias("view"),
-        _list(processes, "array<string>").alias("processes"),
-        _list(messages, "array<array<bigint>>").alias("messages"),
-        _list(positions, "array<bigint>").alias("positions"),
+        _list(place.get("processes", ()), "array<string>").alias("processes"),
+        _list(place.get("messages", ()), "array<array<bigint>>").alias("messages"),
+        _list(place.get("positions", ()), "array<bigint>").alias("positions"),
     )
 
 
-def findings(
-    frame: "DataFrame",
-    what: "Column",
-    *,
-    group: "Column | str | None" = None,
-    view: "Column | str | None" = None,
-    processes: "Several" = (),
-    messages: "Several" = (),
-    positions: "Several" = (),
-) -> "DataFrame":
+def findings(frame: "DataFrame", what: "Column", **place: Unpack[Place]) -> "DataFrame":
     """Each row of `frame`, which has a column `run`, as a finding (see there).
 
     Columns: run, what, group, view, processes, messages, positions.
     """
-    told = finding(what, group=group, view=view, processes=processes, messages=messages, positions=positions)
-    return frame.select("run", told.alias("told")).select("run", "told.*")
+    return frame.select("run", finding(what, **place).alias("told")).select("run", "told.*")
 
 
 def either(frame: "DataFrame", *cases: "tuple[Column, Column]") -> "DataFrame":
