@@ -110,3 +110,24 @@ def test_the_kind_of_every_packet_without_a_view(eventful):
     for _, _, data in eventful.crossed:
         head = parse(memoryview(data)).head
         assert (head.view == 0) == (head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL))
+
+
+def test_the_clock_goes_on_from_view_to_view():
+    """A daemon stamps a bundle later than all that it sent before, in whichever view: its clock may be ahead
+    of the identifier of its new view, which another daemon chose without knowing. (ours; 2.12 for daemons)"""
+    cluster = world(2)
+    clients = cluster.members()
+    cluster.partition({0}, {1})
+    cluster.settle({0}, {1})
+    cluster.heal()
+    cluster.until(lambda: cluster.nodes[0].state == "statetrans")
+    for _ in range(50):
+        cluster.send(clients[1], "g", b"before the proposal comes")
+    old = cluster.nodes[1].view.id
+    cluster.settle()
+    cluster.send(clients[1], "g", b"in the new view")
+    cluster.settle()
+    sent = [(view_id, header.lts) for view_id, header in cluster.diaries[1].of("sent")]
+    assert max(lts for view_id, lts in sent if view_id == old) > cluster.nodes[1].view.id
+    stamps = [lts for _, lts in sent]
+    assert stamps == sorted(stamps)
