@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from journal_stories import (
@@ -105,10 +106,12 @@ def test_a_restart_goes_on_and_marks_the_gap(single: Cluster, tmp_path: Path) ->
 
 
 def test_a_journal_that_loses_its_daemon_goes_on_at_another(tmp_path: Path) -> None:
+    noted: list[Any] = []
     with cluster(tmp_path, 2) as daemons:
         places = [daemons.address("d2"), daemons.address("d1")]
+        options = {"name": "jrn", "reconnect": True, "noted": noted.append}
         with (
-            recording(["tea"], tmp_path / "j", address=places, name="jrn", reconnect=True) as journal,
+            recording(["tea"], tmp_path / "j", address=places, **options) as journal,
             antiphon.blocking.connect(daemons.address("d1"), name="alice") as alice,
         ):
             wait_member(journal)
@@ -116,6 +119,9 @@ def test_a_journal_that_loses_its_daemon_goes_on_at_another(tmp_path: Path) -> N
             wait_until(lambda: journal.log.latest == 2)
             daemons.daemons["d2"].stop()
             wait_member(journal, lives=2)
+            lost, back = noted
+            assert isinstance(lost, str) and lost == back.reason
+            assert (back.old_name, back.name) == ("#jrn#d2", "#jrn#d1")
             alice.send("tea", b"two")
             wait_until(lambda: b"two" in messages(rows_in(journal.log)))
             rows = rows_in(journal.log)
@@ -218,6 +224,7 @@ def test_the_command_ends_while_it_has_no_daemon(single: Cluster, tmp_path: Path
         wait_until(lambda: journals.positions().latest == 1)
         single.daemons["d1"].stop()
         assert journals.positions().latest == 1, "it serves on"
+        wait_until(lambda: "antiphon: lost the daemon, looking for one: " in process.errors())
         assert process.stop() == 0
 
 

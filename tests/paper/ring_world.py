@@ -4,6 +4,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable
 
+from passing_time import PassingTime
 from small_worlds import HELLO_US, VIEW, packets_of
 
 from antiphon.core.effects import Datagram
@@ -34,7 +35,7 @@ class Owner:
         self.matters = True
 
 
-class RingWorld:
+class RingWorld(PassingTime):
     """A segment of `count` daemons and the network between them. `lose` decides what does not arrive."""
 
     def __init__(self, count: int, packet_bytes: int = 1_400) -> None:
@@ -146,20 +147,6 @@ class RingWorld:
             self.members[member].timeout(self.now_us)
         self.conclude(member)
         return True
-
-    def run(self, for_us: int) -> None:
-        """Let time pass."""
-        end_us = self.now_us + for_us
-        while self.step(end_us):
-            pass
-        self.now_us = end_us
-
-    def until(self, condition: Callable[[], object], within_us: int = 10_000_000) -> int:
-        """Let things happen, one by one, until the condition holds; how long that took."""
-        began_us = self.now_us
-        while not condition():
-            assert self.step(began_us + within_us), f"not within {within_us} us"
-        return self.now_us - began_us
 
     # Looking ----------------------------------------------------------------------------------------------
 

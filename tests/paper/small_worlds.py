@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, pairwise
 
+from passing_time import WITHIN_US, PassingTime
+
 from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig
 from antiphon.core.effects import Datagram
@@ -26,7 +28,6 @@ DELAY_US = 10_000
 VIEW = 77
 HELLO_US = 1_000_000
 START_US = 1_000_000
-WITHIN_US = 60_000_000
 
 
 def packets_of(datagram: Datagram) -> list[bytes]:
@@ -174,7 +175,7 @@ class Diary(Observer):
         return [state for state, *_ in self.of("entered")]  # type: ignore[misc]
 
 
-class Cluster:
+class Cluster(PassingTime):
     """Nodes, a fixed delay per hop, clients in hand, no losses unless `lose`, `block` or `crash` says so.
 
     With one daemon a site, a daemon's number is its site's, too.
@@ -443,20 +444,6 @@ class Cluster:
             node.receive(memoryview(data), len(data), self.now_us)
         self._drain(receiver)
         return True
-
-    def run(self, for_us: int) -> None:
-        """Let time pass."""
-        end_us = self.now_us + for_us
-        while self.step(end_us):
-            pass
-        self.now_us = end_us
-
-    def until(self, condition: Callable[[], object], within_us: int = WITHIN_US) -> int:
-        """Let things happen, one by one, until the condition holds; how long that took."""
-        began_us = self.now_us
-        while not condition():
-            assert self.step(began_us + within_us), f"not within {within_us / 1e6} s: {self.describe()}"
-        return self.now_us - began_us
 
     def settle(self, *parts: set[int], within_us: int = WITHIN_US) -> int:
         """Let time pass until the daemons of each part (of one with all that are alive) are in one view and

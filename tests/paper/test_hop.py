@@ -154,7 +154,7 @@ def test_silence_fails_the_link_and_an_answer_opens_it_again():
 @pytest.mark.parametrize("incarnation", [0, 100, 999])
 def test_packets_of_another_process_count_for_nothing(incarnation):
     """A new process at the other end knows nothing of this link. (ours: a link belongs to one daemon view, in
-    which each member is one process; the membership finds out, see test_daemon_membership)"""
+    which each member is one process; the membership finds out, see test_daemon_paths)"""
     pair = LinkPair()
     pair.send(b"before")
     pair.run(pair.now_us + 5 * DELAY_US)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from antiphon import limits
 from antiphon.service import Service
 from antiphon.types import Message, View
 from antiphon.wire import bundle, frames
@@ -117,6 +118,19 @@ class RawClient:
         while self.next_frame() is not None:
             pass
         return True
+
+
+def exchange_the_largest(one: str, other: str) -> None:
+    """Two clients, each at one place, send each other a message of the greatest size at the same time."""
+    with RawClient(one, "ada") as ada, RawClient(other, "bob") as bob:
+        ada.join("chat")
+        bob.join("chat")
+        payload = bytes(range(256)) * (limits.MESSAGE_MAX_BYTES // 256)
+        ada.send("chat", payload)
+        bob.send("chat", payload[::-1])
+        heard = [client.messages(2) for client in (ada, bob)]
+        assert heard[0] == heard[1]
+        assert {message.payload for message in heard[0]} == {payload, payload[::-1]}
 
 
 def status(place: str) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 import pytest
 from local_cluster import Cluster, needs_offload
-from raw_client import RawClient, status
+from raw_client import RawClient, exchange_the_largest, status
 
-from antiphon import limits
 from antiphon.runtime.local import local_config
 from antiphon.runtime.udp import PLAIN, Offload
 from antiphon.service import Service
@@ -52,12 +51,4 @@ def test_loss_and_jitter_on_the_way_are_repaired(cluster: Cluster) -> None:
 
 def test_the_largest_messages_cross_between_sites_both_ways(cluster: Cluster) -> None:
     first, second = cluster.start(local_config(2, cluster.directory))
-    with RawClient(first.places[0], "ada") as ada, RawClient(second.places[0], "bob") as bob:
-        ada.join("chat")
-        bob.join("chat")
-        payload = bytes(range(256)) * (limits.MESSAGE_MAX_BYTES // 256)
-        ada.send("chat", payload)
-        bob.send("chat", payload[::-1])
-        heard = [client.messages(2) for client in (ada, bob)]
-        assert heard[0] == heard[1]
-        assert {message.payload for message in heard[0]} == {payload, payload[::-1]}
+    exchange_the_largest(first.places[0], second.places[0])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from local_cluster import Cluster, is_formed
 from process_cluster import ProcessCluster
-from raw_client import RawClient, status, wait_until
+from raw_client import RawClient, exchange_the_largest, status, wait_until
 
 from antiphon import limits
 from antiphon.config import Config, Settings, address
@@ -78,15 +78,7 @@ def test_messages_of_every_service_cross_connections(cluster: Cluster, chain: bo
 
 def test_the_largest_messages_cross_connections_both_ways(cluster: Cluster) -> None:
     first, second = cluster.start(local_config(2, cluster.directory, protocol="tcp"))
-    with RawClient(first.places[0], "ada") as ada, RawClient(second.places[0], "bob") as bob:
-        ada.join("chat")
-        bob.join("chat")
-        payload = bytes(range(256)) * (limits.MESSAGE_MAX_BYTES // 256)
-        ada.send("chat", payload)
-        bob.send("chat", payload[::-1])
-        heard = [client.messages(2) for client in (ada, bob)]
-        assert heard[0] == heard[1]
-        assert {message.payload for message in heard[0]} == {payload, payload[::-1]}
+    exchange_the_largest(first.places[0], second.places[0])
 
 
 def test_there_is_one_connection_for_a_pair_whoever_dials(cluster: Cluster) -> None:

@@ -51,6 +51,15 @@ def test_links_fail_and_come_back() -> None:
     assert len(stage.world.alive) == len(stage.plan.daemons())
 
 
+def test_groups_are_left_apart_often_enough() -> None:
+    """Daemons that all come from one view have groups to put together, since the last merge was cut short."""
+    entered = [
+        {(record.state, record.reason) for record in simulate(seed, "apart").world.records}
+        for seed in range(6)
+    ]
+    assert sum(("ggather", "apart") in states for states in entered) >= 3
+
+
 def test_a_name_used_again_is_another_process() -> None:
     bearers = Bearers()
     first, second = bearers.born("#a#d0", 10), bearers.born("#a#d0", 25)

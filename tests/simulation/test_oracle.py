@@ -30,7 +30,7 @@ def test_violations_name_seed_and_command() -> None:
 
 
 def test_property_numbers_are_unique_with_their_names() -> None:
-    labels = [(prop.number, prop.name) for prop in PROPERTIES]
+    labels = [prop.promise.name for prop in PROPERTIES]
     assert len(set(labels)) == len(labels)
 
 

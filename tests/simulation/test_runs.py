@@ -42,6 +42,7 @@ def complaint(outcome: Outcome) -> str:
         ("sites", 0, 10),
         ("streams", 0, 3),
         ("streams", 136, 1),  # see docs/track-record.md
+        ("apart", 0, 10),
         *(
             (name, 0, 3)
             for name in ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises")

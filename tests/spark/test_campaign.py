@@ -31,7 +31,7 @@ def test_a_clean_campaign_and_its_continuation(
     left.prepare(Maker(code_digest(), ""))
     left.run(2, "chain")
     steps: list[int] = []
-    few = [prop for prop in PROPERTIES if prop.number == "2.5"]  # all of them take a minute
+    few = [prop for prop in PROPERTIES if prop.promise.number == "2.5"]  # all of them take a minute
     result = run_campaign(spark, Campaign("chain", (2, 5, 6), folder), steps.append, few)
     assert (result.summary.seeds, result.resumed, result.checked) == (3, 1, 3)
     assert (result.failures, result.disputes, result.is_clean) == ([], [], True)

@@ -28,9 +28,7 @@ def test_every_mutant_has_a_seed() -> None:
 def test_the_properties_are_those_of_the_oracle() -> None:
     from antiphon.simulator.oracle import PROPERTIES as ORACLES
 
-    assert {(one.number, one.title, one.promise) for one in PROPERTIES} == {
-        (one.number, one.name, one.promise) for one in ORACLES
-    }
+    assert [prop.promise for prop in PROPERTIES] == [prop.promise for prop in ORACLES]
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from antiphon.spark.conformance import PROPERTIES, Outcome, Property
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import RUNS_MAX, VIOLATIONS_MAX, findings, judge
 from antiphon.trace import Event
+from antiphon.trace.promises import Promise
 
 RUNS = RUNS_MAX + 50
 WHOLE = pytest.mark.parametrize("is_whole", [True, False])
@@ -24,7 +25,7 @@ def broken(spark: Any, title: str, runs: int, each: int) -> Property:
         )
         return findings(rows, F.lit("a fault"), processes=[F.lit("#a#d0")], positions=["position"])
 
-    return Property("2.5", title, "a promise", (Event.SEND,), look)
+    return Property(Promise("2.5", title, "a promise"), (Event.SEND,), look)
 
 
 @WHOLE
@@ -54,7 +55,7 @@ def test_events_that_nobody_judges_are_not_called_checked() -> None:
     counts = {(event.value, live): 100 if live else 1 for event in Event for live in (True, False)}
 
     def checked(name: str) -> Outcome:
-        return next(prop for prop in PROPERTIES if prop.name == name).outcome([], counts)
+        return next(prop for prop in PROPERTIES if prop.promise.name == name).outcome([], counts)
 
     assert checked("2.10 reliable messages").checked == 1
     assert checked("2.15 self delivery").checked == 1

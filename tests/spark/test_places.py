@@ -44,6 +44,23 @@ def messages(replicas: Replicas, start: Position, end: Position) -> list[bytes]:
     ]
 
 
+def with_a_gap(pair: Room) -> tuple[RunningJournal, RunningJournal, Position]:
+    """Two journals of messages 0 to 149, the first of which lacks 50 to 99, and where a query began that
+    read the first one before it was stopped."""
+    first, second = pair.journal("one", "tea"), pair.journal("two", "tea", daemon=1)
+    pair.send("tea", numbered(0, 50))
+    for journal in (first, second):
+        journal.wait_for(b"49")
+    start = Replicas(reading(first, second)).named("earliest")
+    first.stop()
+    pair.send("tea", numbered(50, 50))
+    again = pair.journal("one", "tea", listen=first.endpoint)
+    pair.send("tea", numbered(100, 50))
+    for journal in (again, second):
+        journal.wait_for(b"149")
+    return again, second, start
+
+
 def test_a_position_survives_json(pair: Room) -> None:
     journal = pair.journal("one", "tea")
     pair.send("tea", numbered(0, 10))
@@ -117,18 +134,8 @@ def test_a_batch_that_was_begun_is_the_same_in_another_journal(pair: Room) -> No
 
 
 def test_a_query_goes_around_a_gap_that_another_journal_has_not(pair: Room) -> None:
-    first, second = pair.journal("one", "tea"), pair.journal("two", "tea", daemon=1)
-    pair.send("tea", numbered(0, 50))
-    for journal in (first, second):
-        journal.wait_for(b"49")
-    start = Replicas(reading(first, second)).named("earliest")
-    assert start.journal == first.id
-    first.stop()
-    pair.send("tea", numbered(50, 50))
-    again = pair.journal("one", "tea", listen=first.endpoint)
-    pair.send("tea", numbered(100, 50))
-    for journal in (again, second):
-        journal.wait_for(b"149")
+    again, second, start = with_a_gap(pair)
+    assert start.journal == again.id
     replicas = Replicas(reading(again, second))
     before_gap = replicas.advance(start, None, None)
     assert (before_gap.journal, messages(replicas, start, before_gap)) == (start.journal, numbered(0, 50))
@@ -142,17 +149,7 @@ def test_what_one_journal_has_is_not_read_from_another_with_a_gap_there(
     pair: Room, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A batch was planned in the one journal that has it all, which dies before the batch is read."""
-    first, second = pair.journal("one", "tea"), pair.journal("two", "tea", daemon=1)
-    pair.send("tea", numbered(0, 50))
-    for journal in (first, second):
-        journal.wait_for(b"49")
-    start = Replicas(reading(first, second)).named("earliest")
-    first.stop()
-    pair.send("tea", numbered(50, 50))
-    again = pair.journal("one", "tea", listen=first.endpoint)
-    pair.send("tea", numbered(100, 50))
-    for journal in (again, second):
-        journal.wait_for(b"149")
+    again, second, start = with_a_gap(pair)
     planning = Replicas(reading(again, second))
     before_gap = planning.advance(start, None, None)
     end = planning.advance(before_gap, None, None)

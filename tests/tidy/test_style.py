@@ -110,7 +110,7 @@ def test_there_is_something_to_look_at() -> None:
 
 
 def test_a_file_is_one_idea() -> None:
-    long = [f"{name_of(p)}: {n} lines" for p in SOURCES if (n := p.read_text().count("\n")) > LINES_MAX]
+    long = [f"{name_of(p)}: {n} lines" for p in PROGRAMS if (n := p.read_text().count("\n")) > LINES_MAX]
     assert not long, listed(long)
 
 

@@ -4,6 +4,7 @@ import re
 import textwrap
 
 import pytest
+from config_complaints import complaint
 
 from antiphon import config, limits
 from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
@@ -34,15 +35,6 @@ sites = ["east", "west"]
 cost = 30
 emulate = { delay_ms = 40, loss = 0.01 }
 """
-
-
-def complaint(text: str) -> str:
-    """What is said about a wrong text; always one line."""
-    with pytest.raises(ConfigError) as caught:
-        config.parse(text, "cluster.toml")
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 def line_of(text: str, piece: str) -> int:

@@ -1,14 +1,13 @@
 """The verb `campaign`: thousands of simulator seeds on Spark, judged twice."""
 
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, make_folder
+from antiphon.cli.options import Json, Master, make_folder
+from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
 from antiphon.cli.screen import progress
 from antiphon.errors import UsageError
 
@@ -32,10 +31,7 @@ def campaign(
         Path,
         typer.Option("--dir", metavar="DIR", help="Outcomes, traces and the page; shared by all machines."),
     ] = Path("campaign"),
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
-    ] = None,
+    master: Master = None,
     partitions: Annotated[
         int | None,
         typer.Option("--partitions", min=1, metavar="N", help="Tasks a wave; without it, one for 4 seeds."),
@@ -91,58 +87,32 @@ def _seeds(text: str) -> tuple[int, ...]:
     """
     wanted: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())
-        if not match:
-            raise UsageError(f"--seeds {text!r} is not A-B, for example 0-199 or 3,10-19")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise UsageError(f"--seeds {text!r}: the last seed is smaller than the first")
-        if last - first >= _SEEDS_MAX:
+        some = seed_range(text, part=part.strip(), example="0-199 or 3,10-19")
+        if len(some) > _SEEDS_MAX:
             raise UsageError(f"--seeds {text!r}: more than {_SEEDS_MAX:,} seeds")
-        wanted.update(range(first, last + 1))
+        wanted.update(some)
     return tuple(sorted(wanted))
 
 
 def _report(result: "Result") -> dict[str, Any]:
     summary = result.summary
-    counts = msgspec.to_builtins(summary.counts)
-    virtual_us = counts.pop("virtual_us")
     return {
-        "scenario": summary.scenario,
-        "seeds": summary.seeds,
+        **told_of(summary),
         "resumed": result.resumed,
         "checked": result.checked,
         "events_checked": result.events_checked,
-        "sites_min": summary.sites[0],
-        "sites_max": summary.sites[1],
-        "daemons_min": summary.daemons[0],
-        "daemons_max": summary.daemons[1],
-        **counts,
-        "rounds": dict(summary.rounds.most_common()),
-        "virtual_s": round(virtual_us / 1e6, 3),
-        "run_s": round(summary.run_s, 3),
         "cells": result.growth[-1][1],
-        "coverage": {"reasons": _nested(summary.reasons), "events": _nested(summary.events)},
+        "coverage": coverage_of(summary),
         "disputes": len(result.disputes),
         "failures": [msgspec.to_builtins(one) for one in result.failures],
     }
-
-
-def _nested(cells: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    """State: what was met there: how often."""
-    table: dict[str, dict[str, int]] = {}
-    for (state, what), times in sorted(cells.items()):
-        table.setdefault(state, {})[what] = times
-    return table
 
 
 def _print(report: dict[str, Any], result: "Result", folder: Path) -> None:
     lines = [
         "{scenario}: {seeds:,} seeds of {sites_min} to {sites_max} sites, {daemons_min} to {daemons_max} "
         "daemons; {resumed:,} were there already",
-        "{messages:,} messages, {deliveries:,} deliveries, {views:,} views, {signals:,} transitional signals",
-        "{installations:,} daemon views installed, {deliveries_after_change:,} deliveries after the first",
-        "{crashes:,} crashes, {restarts:,} restarts, {partitions:,} partitions and cuts",
+        *SUMMARY_LINES,
         "{packets:,} packets, {lost:,} lost, {duplicated:,} duplicated, {virtual_s:,.1f} s of virtual time",
         "{checked:,} runs checked on Spark, {events_checked:,} events this time; {cells:,} cells of coverage",
     ]

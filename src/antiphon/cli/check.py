@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, look_for_traces, make_folder
+from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
 
@@ -44,10 +44,7 @@ def check(
             "--out", metavar="DIR", help="Keep the tables, and the verdict as JSON lines, in this folder."
         ),
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
-    ] = None,
+    master: Master = None,
     json: Json = False,
 ) -> None:
     """Hold the traces in DIR against the properties of Extended Virtual Synchrony.
@@ -120,12 +117,12 @@ def _work_folder(out: str | None) -> Iterator[str]:
 
 
 def _wanted(known: "tuple[Property, ...]", numbers: list[str]) -> "tuple[Property, ...]":
-    names = {prop.number for prop in known}
+    names = {prop.promise.number for prop in known}
     for number in numbers:
         if number not in names:
-            listed = ", ".join(dict.fromkeys(prop.number for prop in known))
+            listed = ", ".join(dict.fromkeys(prop.promise.number for prop in known))
             raise UsageError(f"there is no property {number}; there are {listed}")
-    return tuple(prop for prop in known if not numbers or prop.number in numbers)
+    return tuple(prop for prop in known if not numbers or prop.promise.number in numbers)
 
 
 # Reports --------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, look_for_traces
+from antiphon.cli.options import Json, Master, look_for_traces
 from antiphon.cli.screen import working
 from antiphon.errors import UsageError
 
@@ -29,10 +29,7 @@ def ingest(
         str,
         typer.Option("--start", help="Where to begin the first time: earliest, latest, an offset, a time."),
     ] = "earliest",
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
-    ] = None,
+    master: Master = None,
     json: Json = False,
 ) -> None:
     """Land messages and views of a journal, and events and link samples of traces, as Parquet tables.

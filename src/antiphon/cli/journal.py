@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from antiphon.cli.options import Address, Json, Name, Reconnect, TraceFolder
+from antiphon.client.events import Reconnected
 from antiphon.errors import UsageError
 
 
@@ -90,6 +91,7 @@ def journal(
         reconnect=reconnect,
         trace=trace,
         told=lambda gap: _say("gap", msgspec.to_builtins(gap), json),
+        noted=_note,
     )
     code = 0
     try:
@@ -136,6 +138,14 @@ def _say(event: str, fields: Mapping[str, Any], json: bool) -> None:
     else:
         print(_WORDS[event](fields))
     sys.stdout.flush()
+
+
+def _note(what: str | Reconnected) -> None:
+    """A line on stderr for whoever watches: the daemon is lost, or there is one again."""
+    line = f"lost the daemon, looking for one: {what}"
+    if isinstance(what, Reconnected):
+        line = f"back, at {what.daemon} ({what.address}) as {what.name}"
+    print(f"antiphon: {line}", file=sys.stderr, flush=True)
 
 
 def _serving(fields: Mapping[str, Any]) -> str:

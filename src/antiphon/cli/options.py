@@ -23,6 +23,9 @@ Reconnect = Annotated[
     typer.Option("--reconnect", help="When the daemon is lost, go on at the next address, or there again."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for programs.")]
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine.")
+]
 Name = Annotated[
     str, typer.Option("--name", metavar="NAME", help="Name of the session; the daemon picks one otherwise.")
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, look_for_traces, make_folder
+from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
 
@@ -23,10 +23,7 @@ def report(
         list[str] | None,
         typer.Option("--run", metavar="NAME", help="Only this run; may be given several times."),
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine."),
-    ] = None,
+    master: Master = None,
     json: Json = False,
 ) -> None:
     """Work out latency, throughput, views, pauses and links from traces, and write them as one HTML page.

@@ -1,9 +1,7 @@
 """The verb `simulate`: whole clusters in virtual time, judged by the oracle."""
 
 import os
-import re
 import sys
-from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +10,7 @@ import msgspec
 import typer
 
 from antiphon.cli.options import Json, make_folder
+from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
 from antiphon.cli.screen import progress
 from antiphon.errors import UsageError
 from antiphon.simulator import plan as plans
@@ -76,7 +75,7 @@ def simulate(
         summary = _run_file(file, trace)
         wanted = range(0)
     else:
-        wanted = _range(seeds)
+        wanted = seed_range(seeds)
         summary = _run_seeds(wanted, scenario, jobs, trace)
     report = _report(summary, wanted, coverage, file)
     with redirect_stdout(sys.stderr if smaller else sys.stdout):
@@ -109,56 +108,22 @@ def _run_file(file: Path, trace: Path | None) -> Summary:
     return summary
 
 
-def _range(text: str) -> range:
-    """`A-B`, or a single seed, as a range.
-
-    >>> _range("3-5")
-    range(3, 6)
-    """
-    match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", text)
-    if not match:
-        raise UsageError(f"--seeds {text!r} is not A-B, for example 0-199")
-    first, last = int(match[1]), int(match[2] or match[1])
-    if last < first:
-        raise UsageError(f"--seeds {text!r}: the last seed is smaller than the first")
-    return range(first, last + 1)
-
-
 # Reports --------------------------------------------------------------------------------------------------
 
 
 def _report(summary: Summary, seeds: range, coverage: bool, file: Path | None) -> dict[str, Any]:
-    counts = msgspec.to_builtins(summary.counts)
-    virtual_us = counts.pop("virtual_us")
     report = {
-        "scenario": summary.scenario,
+        **told_of(summary),
         "first_seed": seeds[0] if seeds else None,
         "last_seed": seeds[-1] if seeds else None,
-        "seeds": summary.seeds,
-        "sites_min": summary.sites[0],
-        "sites_max": summary.sites[1],
-        "daemons_min": summary.daemons[0],
-        "daemons_max": summary.daemons[1],
-        **counts,
-        "rounds": dict(summary.rounds.most_common()),
-        "virtual_s": round(virtual_us / 1e6, 3),
         "wall_s": round(summary.wall_s, 3),
-        "run_s": round(summary.run_s, 3),
         "slowest_s": round(summary.slowest_s, 3),
         "packets_per_s": round(summary.packets_per_s),
         "failures": [_failure(outcome, file) for outcome in summary.failures],
     }
     if coverage:
-        report["coverage"] = {"reasons": _nested(summary.reasons), "events": _nested(summary.events)}
+        report["coverage"] = coverage_of(summary)
     return report
-
-
-def _nested(cells: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    """State: what was met there: how often."""
-    table: dict[str, dict[str, int]] = {}
-    for (state, what), times in sorted(cells.items()):
-        table.setdefault(state, {})[what] = times
-    return table
 
 
 def _failure(outcome: Outcome, file: Path | None) -> dict[str, Any]:
@@ -180,9 +145,7 @@ def _print(report: dict[str, Any], summary: Summary, file: Path | None) -> None:
     lines = [
         "{scenario}: {seeds:,} seeds of {sites_min} to {sites_max} sites, {daemons_min} to {daemons_max} "
         "daemons",
-        "{messages:,} messages, {deliveries:,} deliveries, {views:,} views, {signals:,} transitional signals",
-        "{installations:,} daemon views installed, {deliveries_after_change:,} deliveries after the first",
-        "{crashes:,} crashes, {restarts:,} restarts, {partitions:,} partitions and cuts",
+        *SUMMARY_LINES,
         "{packets:,} packets, {lost:,} lost, {duplicated:,} duplicated",
         "{virtual_s:,.1f} s of virtual time in {wall_s:,.1f} s, {packets_per_s:,} packets/s on one core",
     ]

@@ -1,6 +1,7 @@
 """What the two kinds of session share: identity, the groups asked for, and how a session ends."""
 
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from weakref import WeakSet
@@ -25,7 +26,7 @@ CLOSE_TIMEOUT_S = 10.0
 _open_sessions: WeakSet["SessionBase"] = WeakSet()
 
 
-class SessionBase:
+class SessionBase(ABC):
     """A session, whatever does its input and output."""
 
     def __init__(
@@ -107,6 +108,11 @@ class SessionBase:
         return self._closed
 
     @property
+    def loss(self) -> str | None:
+        """Why there is no connection, while a session with `reconnect` looks for another; else None."""
+        return self._loss
+
+    @property
     def _is_over(self) -> bool:
         return self._closed or self._end_reason is not None
 
@@ -156,17 +162,17 @@ class SessionBase:
         if self._search is not None:
             self._search.stop()
 
+    @abstractmethod
     def _cut(self) -> None:
         """The connection is lost: let go of it, and let everybody who waits for it see that."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _found(self, opened: Opened) -> None:
         """In the thread of the search: here is another connection."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _not_found(self, failure: str) -> None:
         """In the thread of the search: there is none, and we look no longer."""
-        raise NotImplementedError
 
     def _come_back(self, opened: Opened) -> None:
         """Go on over another connection: a new session for the daemon, the same for the application.

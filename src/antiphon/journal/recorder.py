@@ -58,7 +58,10 @@ class Recorder:
         *,
         linger_ms: int = 10,
         told: Callable[[Gap], None] | None = None,
+        noted: Callable[[str | Reconnected], None] | None = None,
     ) -> None:
+        """`told` hears of each gap once it is written; `noted` hears why the connection is lost, and then
+        of the next one."""
         self._journal = log
         self._session = session
         self._groups = tuple(groups)
@@ -66,6 +69,8 @@ class Recorder:
         self._refusal: AntiphonError | None = None
         self._linger_s = linger_ms / 1_000
         self._told = told
+        self._noted = noted
+        self._is_away = False
         self._rows = Rows()
         self._state = State(session.name, self._groups)
         self._last_us = log.last_us
@@ -133,6 +138,7 @@ class Recorder:
             try:
                 events = self._session.receive_many(left_s)
             except TimeoutError:
+                self._note_loss(self._session.loss)
                 break
             had_rows = self._rows.count > 0
             self._take(events)
@@ -196,9 +202,19 @@ class Recorder:
 
     def _come_back(self, event: Reconnected) -> None:
         """Another connection: whatever was sent between the two is missing."""
+        self._note_loss(event.reason)  # it may have been too short to be seen
+        self._is_away = False
+        if self._noted is not None:
+            self._noted(event)
         self._release()
         self._miss("reconnect", event.reason, self._state)
         self._state = State(event.name, self._groups)
+
+    def _note_loss(self, loss: str | None) -> None:
+        if loss is not None and not self._is_away:
+            self._is_away = True
+            if self._noted is not None:
+                self._noted(loss)
 
     def _hold(self, run: Sequence[Event], now_us: int) -> None:
         """Keep events until it is known in which views the journal is again."""

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 import antiphon.client.blocking
+from antiphon.client.events import Reconnected
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.journal.log import Log, LogSettings
 from antiphon.journal.memory import remembered
@@ -39,7 +40,9 @@ class Journal:
         reconnect: bool = False,
         trace: Path | None = None,
         told: Callable[[Gap], None] | None = None,
+        noted: Callable[[str | Reconnected], None] | None = None,
     ) -> None:
+        """`told` hears of gaps, `noted` of lost connections and new ones: see `Recorder`."""
         self.groups = _checked(groups)
         self.latest = 0
         """One past the last offset, when it has ended."""
@@ -54,6 +57,7 @@ class Journal:
         self._reconnect = reconnect
         self._trace = trace
         self._told = told
+        self._noted = noted
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -79,8 +83,8 @@ class Journal:
         )
         with session:
             recorder = Recorder(
-                self.log, session, self.groups, linger_ms=self._linger_ms, told=self._told
-            )  # fmt: skip
+                self.log, session, self.groups, linger_ms=self._linger_ms, told=self._told, noted=self._noted
+            )
             recorder.join()
             recorder.run(is_over)
 

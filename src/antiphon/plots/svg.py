@@ -25,6 +25,8 @@ def shortened(text: str, width_px: float) -> str:
     >>> shortened("#client-17#oslo", 60)
     '#cli…slo'
     """
+    if text_width(text) < width_px + 1:  # sums of widths are not exact, and nobody sees a pixel
+        return text
     room = max(3, int(width_px / _LETTER_PX))
     if len(text) <= room:
         return text

@@ -13,6 +13,7 @@ next batch. A daemon that takes no more for a while holds up the `write`, and so
 import time
 import uuid
 import zlib
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -97,8 +98,12 @@ def check_columns(schema: StructType) -> None:
         raise UsageError("antiphon: the column tag must be a whole number")
 
 
-class _Writer:
-    """What the two kinds of writer share. Spark makes one on the driver and copies it to the executors."""
+class _Writer(ABC):
+    """What the two kinds of writer share. Spark makes one on the driver and copies it to the executors.
+
+    There is nothing to do when it commits or aborts: what is written is where it belongs, and what was sent
+    before a part failed cannot be taken back.
+    """
 
     def __init__(self, writing: Writing, schema: StructType) -> None:
         check_columns(schema)
@@ -122,15 +127,9 @@ class _Writer:
             sender.close()
         return Written(sender.sent)
 
+    @abstractmethod
     def _identity(self, context: TaskContext) -> tuple[str, int]:
         """The query and the number of the batch: the same when Spark repeats it."""
-        raise NotImplementedError
-
-    def commit(self, messages: list[WriterCommitMessage | None], batch_id: int = 0) -> None:
-        """On the driver: all parts are written, so everything is where it belongs."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batch_id: int = 0) -> None:
-        """On the driver: some part failed. What was sent cannot be taken back; Spark may try again."""
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):

@@ -12,7 +12,7 @@ Deviations, each because the text leaves a hole or a WAN asks for more:
 - a member that gives up a view says so in its beats, and the news spreads along the links at once; the thesis
   leaves it to each daemon's own detection
 - a daemon that was itself paused adds the pause to its patience with everybody
-Checked by: tests/paper/test_daemon_membership.py, the oracle's properties 2.1 to 2.4, 2.16 and 2.20.
+Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.16 and 2.20.
 """
 
 from antiphon.config import Config

@@ -17,7 +17,7 @@ Deviations, where the figures break a property of chapter 2:
   holes to it; whether there is a hole is decided from everybody's word, so that all drop the same.
 - a bundle that was pruned from a site is sent to it if a join of that site to its group had not taken effect:
   normally the sender would have repeated it (see `groups.membership`), but the sender may be gone.
-Checked by: tests/paper/test_recovery.py, the oracle's properties 2.7, 2.8, 2.13, 2.14 and 2.18.
+Checked by: tests/paper/test_recovery*.py, the oracle's properties 2.7, 2.8, 2.13, 2.14 and 2.18.
 """
 
 from collections.abc import Iterable

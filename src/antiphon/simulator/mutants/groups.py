@@ -257,6 +257,16 @@ def _merge_without_a_view(original: Original) -> Original:
     return tell
 
 
+def _cut_short_taken_for_whole(original: Original) -> Original:
+    """Groups whose merge a fault cut short are not put together again."""
+
+    def conclude(changeover: Changeover) -> bool:
+        original(changeover)
+        return False
+
+    return conclude
+
+
 GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "signal once and for all", "a group that has had a signal has none in its later views",
@@ -346,5 +356,10 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "merge without a view", "a member who comes into a merge alone is not told",
         frozenset(("2.4", "2.8", "2.9")), Delivery, "_tell", _merge_without_a_view, "swarm",
+    ),
+    Mutant(
+        "cut short, taken for whole", "a merge of groups that was cut short is not made good",
+        frozenset(("2.4", "2.7", "2.20")), Changeover, "conclude", _cut_short_taken_for_whole, "apart",
+        shown_by=1,
     ),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from antiphon.core.membership.gathering import Pair
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
+from antiphon.core.term import Term
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.wire.membership import Beat, Proposal
 from antiphon.wire.packet import PacketKind
@@ -187,6 +188,13 @@ def _delivers_in_the_frozen_view(original: Original) -> Original:
     return settle
 
 
+def _clock_at_the_identifier(original: Original) -> Original:
+    def begin(term: Term, config: Config, view: DaemonView, *, clock: int, **others: Any) -> None:
+        original(term, config, view, clock=view.id, **others)
+
+    return begin
+
+
 MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "probing ends", "absent daemons are no longer asked once the waits between questions have grown",
@@ -247,6 +255,11 @@ MEMBERSHIP: tuple[Mutant, ...] = (
         "delivers in the frozen view", "recovered bundles are delivered as they come, before the signal",
         frozenset(("2.4", "2.8")), Node, "settle", _delivers_in_the_frozen_view, "sites", seeds=40,
         shown_by=32,
+    ),
+    Mutant(
+        "clock at the identifier", "a daemon's clock is set back to the identifier of its new view",
+        frozenset(("2.12", "2.13")), Term, "__init__", _clock_at_the_identifier, "merge",
+        seeds=20, shown_by=12,
     ),
     Mutant(
         "deaf to new lives", "a daemon whose machine was started anew is not heard for a long time",

@@ -21,7 +21,7 @@ from msgspec import Struct
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, history, name
 from antiphon.simulator.oracle.terms import Term, terms_by_view
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import ORDERED_SERVICES, Bundle, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, Bundle, Event, Identity, Record, Trace, ViewNumber, promises
 
 
 class Sequence(Struct, eq=False):
@@ -234,17 +234,7 @@ def _reach(term: DaemonTerm) -> Reach:
     return Reach(before_signal, is_split, in_all, companions)
 
 
-PROPERTY = Property(
-    "2.13",
-    "agreed messages",
-    "the members of a view deliver the same ordered messages in the same order, and none is missing between, "
-    "but for those of lost members after the signal",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.13",
-    "agreed messages (daemons)",
-    "before an ordered bundle a daemon delivers all earlier ones of the view that are for it, but for those "
-    "of lost daemons after the signal",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.AGREED, _look),
+    Property(promises.AGREED_OF_DAEMONS, _look_at_daemons),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Event, Record, Trace
+from antiphon.trace import Event, Record, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -23,6 +23,4 @@ def _look(trace: Trace) -> Iterator[Finding]:
                 yield at(record, f"daemon {daemon}: {name} still holds {used} at the end")
 
 
-PROPERTY = Property(
-    "bounded", "buffers", "every buffer stays within its limit, and all are empty at the end", _look
-)
+PROPERTIES = (Property(promises.BOUNDED, _look),)

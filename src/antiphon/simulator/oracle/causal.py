@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace
+from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace, promises
 
 Past = list[int]
 """For each process, how many of its sends lie in the past."""
@@ -83,15 +83,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                 )
 
 
-PROPERTY = Property(
-    "2.12",
-    "causal messages",
-    "a causal, agreed or safe message is delivered after every message in its sender's past",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.12",
-    "causal messages (daemons)",
-    "a daemon stamps a bundle later than every bundle that it sent or delivered before",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.CAUSAL, _look),
+    Property(promises.CAUSAL_OF_DAEMONS, _look_at_daemons),
 )

@@ -35,6 +35,7 @@ from antiphon.trace import (
     Record,
     Trace,
     ViewNumber,
+    promises,
 )
 
 Past = list[int]
@@ -216,11 +217,4 @@ def _look(trace: Trace) -> Iterator[Finding]:
     return _Causes(trace).look()
 
 
-PROPERTY = Property(
-    "causes",
-    "no effect without its cause",
-    "a member that delivers an ordered message of a daemon that does not come along, and to which its own "
-    "gave no promise, has delivered every message to the same group, sent in the same daemon view, that is "
-    "in its past and known to those who come along",
-    _look,
-)
+PROPERTIES = (Property(promises.CAUSES, _look),)

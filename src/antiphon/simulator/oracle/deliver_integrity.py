@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_terms, history, name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Event, Record, Trace
+from antiphon.trace import Event, Record, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -40,15 +40,7 @@ def _contents(record: Record) -> tuple[object, ...]:
     return (record.lts, record.message, record.count, record.service, record.groups)
 
 
-PROPERTY = Property(
-    "2.6",
-    "deliver integrity",
-    "what is delivered was sent before, with the same bytes, to the same groups, at the same service",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.6",
-    "deliver integrity (daemons)",
-    "a bundle that is delivered was sent before by its source, with the same place, messages and groups",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.DELIVER_INTEGRITY, _look),
+    Property(promises.DELIVER_INTEGRITY_OF_DAEMONS, _look_at_daemons),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import FIFO_SERVICES, RELIABLE_SERVICES, Event, Record, Trace
+from antiphon.trace import FIFO_SERVICES, RELIABLE_SERVICES, Event, Record, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -35,15 +35,7 @@ def _judge(receiver: str, deliveries: Iterable[Record]) -> Iterator[Finding]:
             newest[sender] = record
 
 
-PROPERTY = Property(
-    "2.11",
-    "FIFO messages",
-    "a FIFO message is delivered after everything that its sender sent before and the receiver delivers, too",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.11",
-    "FIFO messages (daemons)",
-    "a daemon delivers a bundle with FIFO messages after everything that their session sent before",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.FIFO, _look),
+    Property(promises.FIFO_OF_DAEMONS, _look_at_daemons),
 )

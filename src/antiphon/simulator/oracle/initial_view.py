@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Event, Trace
+from antiphon.trace import Event, Trace, promises
 from antiphon.trace.bearers import private_name
 
 
@@ -29,15 +29,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
         yield at(record, f"{record.event.value} at {record.daemon}, which was in no view since its start")
 
 
-PROPERTY = Property(
-    "2.1",
-    "initial view event",
-    "messages and signals reach a process only as a member of a group, or by the process's private name",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.1",
-    "initial view event (daemons)",
-    "a daemon sends, delivers and signals only after it has installed its first view",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.INITIAL_VIEW, _look),
+    Property(promises.INITIAL_VIEW_OF_DAEMONS, _look_at_daemons),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import Event, Record, Trace
+from antiphon.trace import Event, Record, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -39,12 +39,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                 )
 
 
-PROPERTY = Property(
-    "2.3", "local monotonicity", "at one process, later views of a group have greater identifiers", _look
-)
-DAEMON_PROPERTY = Property(
-    "2.3",
-    "local monotonicity (daemons)",
-    "in one incarnation of a daemon, later views have greater identifiers",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.LOCAL_MONOTONICITY, _look),
+    Property(promises.LOCAL_MONOTONICITY_OF_DAEMONS, _look_at_daemons),
 )

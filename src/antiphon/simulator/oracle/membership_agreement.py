@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import daemon_terms
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import Record, Trace
+from antiphon.trace import Record, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -47,15 +47,7 @@ def _two_views(which: str, one: Record, other: Record) -> Finding:
     )
 
 
-PROPERTY = Property(
-    "2.20",
-    "membership agreement",
-    "two processes that install the same view of a group install the same members, in the same order",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.20",
-    "membership agreement (daemons)",
-    "two daemons that install the same view install the same members, incarnations and links",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.MEMBERSHIP_AGREEMENT, _look),
+    Property(promises.MEMBERSHIP_AGREEMENT_OF_DAEMONS, _look_at_daemons),
 )

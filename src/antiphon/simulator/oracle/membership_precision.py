@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import History, history
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Event, Record, Trace
+from antiphon.trace import Event, Record, Trace, promises
 
 
 def restored(trace: Trace) -> Record | None:
@@ -58,9 +58,4 @@ def _judge_part(told: History, peace: Record, part: list[str]) -> Iterator[Findi
         )  # fmt: skip
 
 
-DAEMON_PROPERTY = Property(
-    "2.16",
-    "membership precision (daemons)",
-    "daemons that can reach one another once the faults are over end in one view of exactly these, in time",
-    _look_at_daemons,
-)
+PROPERTIES = (Property(promises.MEMBERSHIP_PRECISION_OF_DAEMONS, _look_at_daemons),)

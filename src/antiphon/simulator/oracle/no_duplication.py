@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import history, name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import Bundle, Event, Identity, Trace
+from antiphon.trace import Bundle, Event, Identity, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                     )
 
 
-PROPERTY = Property("2.5", "no duplication", "a process delivers a message at most once", _look)
-DAEMON_PROPERTY = Property(
-    "2.5", "no duplication (daemons)", "a daemon delivers a bundle at most once", _look_at_daemons
+PROPERTIES = (
+    Property(promises.NO_DUPLICATION, _look),
+    Property(promises.NO_DUPLICATION_OF_DAEMONS, _look_at_daemons),
 )

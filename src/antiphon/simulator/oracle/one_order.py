@@ -24,6 +24,7 @@ from antiphon.trace import (
     Record,
     Trace,
     ViewNumber,
+    promises,
 )
 
 Point = tuple[str, Identity | ViewNumber]
@@ -115,15 +116,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                     newest = record
 
 
-PROPERTY = Property(
-    "2.13",
-    "one order",
-    "all ordered messages and views, of all groups, have one order that everyone follows",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.13",
-    "one order (daemons)",
-    "after an ordered bundle a daemon delivers nothing that comes before it in the order of timestamps",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.ONE_ORDER, _look),
+    Property(promises.ONE_ORDER_OF_DAEMONS, _look_at_daemons),
 )

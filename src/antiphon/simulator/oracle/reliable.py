@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_of, daemon_terms, history, name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
+from antiphon.trace import RELIABLE_SERVICES, Event, Record, Trace, ViewNumber, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -99,16 +99,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                     )
 
 
-PROPERTY = Property(
-    "2.10",
-    "reliable messages",
-    "a message sent to a group reaches every process that is a member then and stays one, if its daemon and "
-    "the sender's go on together",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.10",
-    "reliable messages (daemons)",
-    "a bundle reaches every destination in its view that goes on together with the daemon that sent it",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.RELIABLE, _look),
+    Property(promises.RELIABLE_OF_DAEMONS, _look_at_daemons),
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_of, daemon_terms, history, name
 from antiphon.simulator.oracle.terms import Term, is_kept_from, terms_by_view, terms_with_views
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import Bundle, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import Bundle, Event, Identity, Record, Trace, ViewNumber, promises
 
 Home = tuple[str, int]
 """Which life of which daemon, counted from its first."""
@@ -169,17 +169,7 @@ def _judge_bundle(
             )
 
 
-PROPERTY = Property(
-    "2.14",
-    "safe messages",
-    "a safe message is delivered only when the daemons of all members of the view have it, and then all of "
-    "them deliver it; after the signal, all who come along do",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.14",
-    "safe messages (daemons)",
-    "a safe bundle is delivered only when all of its destinations in the view have it, and then all of them "
-    "deliver it; after the signal, all who come along do",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SAFE, _look),
+    Property(promises.SAFE_OF_DAEMONS, _look_at_daemons),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_terms, name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Trace
+from antiphon.trace import Trace, promises
 
 
 def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
@@ -14,9 +14,4 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                 yield at(record, f"delivered {name(record.bundle)} while in daemon view {term.view}")
 
 
-DAEMON_PROPERTY = Property(
-    "2.18",
-    "same view delivery (daemons)",
-    "whichever daemons deliver a bundle do so in the view in which it was sent",
-    _look_at_daemons,
-)
+PROPERTIES = (Property(promises.SAME_VIEW_OF_DAEMONS, _look_at_daemons),)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_terms, history, name
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Record, Trace, ViewNumber, promises
 from antiphon.trace.bearers import private_name
 
 Births = dict[tuple[str, str], tuple[list[int], list[ViewNumber]]]
@@ -136,16 +136,7 @@ def _judge_bundle(
         )
 
 
-PROPERTY = Property(
-    "2.9",
-    "sane view delivery",
-    "a message is not delivered in a view earlier than the one in which its sender sent it, nor in one that "
-    "its sender joined with afterwards",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.19",
-    "sane view delivery (daemons)",
-    "a bundle is sent in its view, and delivered in one that has the incarnation which sent it",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SANE_VIEW, _look),
+    Property(promises.SANE_VIEW_OF_DAEMONS, _look_at_daemons),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_terms, name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import RELIABLE_SERVICES, Event, Trace
+from antiphon.trace import RELIABLE_SERVICES, Event, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -28,12 +28,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                 yield at(record, f"never delivered its own {name(record.bundle)}")
 
 
-PROPERTY = Property(
-    "2.15", "self delivery", "a member that sends to its group and stays delivers its own message", _look
-)
-DAEMON_PROPERTY = Property(
-    "2.15",
-    "self delivery (daemons)",
-    "a daemon that does not crash in a view delivers its own bundles of that view",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SELF_DELIVERY, _look),
+    Property(promises.SELF_DELIVERY_OF_DAEMONS, _look_at_daemons),
 )

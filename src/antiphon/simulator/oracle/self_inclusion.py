@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Event, Trace
+from antiphon.trace import Event, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -20,10 +20,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
             yield at(view, f"incarnation {term.incarnation} of {term.daemon} installed a view without itself")
 
 
-PROPERTY = Property("2.2", "self inclusion", "every view that a process installs has it as a member", _look)
-DAEMON_PROPERTY = Property(
-    "2.2",
-    "self inclusion (daemons)",
-    "every view that a daemon installs has it as a member, in its present incarnation",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SELF_INCLUSION, _look),
+    Property(promises.SELF_INCLUSION_OF_DAEMONS, _look_at_daemons),
 )

@@ -12,7 +12,7 @@ from antiphon.simulator.oracle.daemons import daemon_of, daemon_terms, history, 
 from antiphon.simulator.oracle.membership_precision import restored
 from antiphon.simulator.oracle.terms import Term, is_kept_from, terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import RELIABLE_SERVICES, Event, Record, Trace
+from antiphon.trace import RELIABLE_SERVICES, Event, Record, Trace, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -120,16 +120,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
             yield Finding("a daemon started and never installed a view", (life.daemon,))
 
 
-PROPERTY = Property(
-    "2.17",
-    "termination",
-    "what was asked for takes effect: at the end the members of a group who can be together are all in one "
-    "view, and have its messages",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.17",
-    "termination (daemons)",
-    "what a daemon sent in its last view is delivered by all for whom it is, and no view is about to end",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.TERMINATION, _look),
+    Property(promises.TERMINATION_OF_DAEMONS, _look_at_daemons),
 )

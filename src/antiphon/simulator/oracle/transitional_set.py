@@ -11,7 +11,7 @@ from msgspec import Struct
 from antiphon.simulator.oracle.daemons import history
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Record, Trace, ViewNumber
+from antiphon.trace import Record, Trace, ViewNumber, promises
 
 
 class Step(Struct, gc=False):
@@ -95,15 +95,7 @@ def _compare(companions: list[Step], everybody: set[str]) -> Iterator[Finding]:
             )
 
 
-PROPERTY = Property(
-    "2.4",
-    "transitional set",
-    "the transitional set names those members who come from the same previous view, and nobody else",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.4",
-    "transitional set (daemons)",
-    "a daemon begins alone; later the transitional set names those who come from the same previous view",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.TRANSITIONAL_SET, _look),
+    Property(promises.TRANSITIONAL_SET_OF_DAEMONS, _look_at_daemons),
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, daemon_terms
 from antiphon.simulator.oracle.terms import Term, terms_with_views
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber, promises
 
 Messages = set[Identity | None]
 
@@ -101,15 +101,7 @@ def _judge_daemon(term: DaemonTerm) -> Iterator[Finding]:
             )
 
 
-PROPERTY = Property(
-    "2.8",
-    "transitional signals",
-    "a view has at most one signal, and all who go on together have it between the same ordered messages",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.8",
-    "transitional signals (daemons)",
-    "a daemon view that loses members has one general signal, and at most one early one for a group",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.TRANSITIONAL_SIGNALS, _look),
+    Property(promises.TRANSITIONAL_SIGNALS_OF_DAEMONS, _look_at_daemons),
 )

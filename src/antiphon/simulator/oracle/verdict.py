@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from antiphon.trace import Identity, Record, Trace
+from antiphon.trace.promises import Promise
 
 VIOLATIONS_MAX = 5
 """Reported per property and run: one is enough to fail, a few help to understand."""
@@ -14,7 +15,7 @@ class Violation(Struct, frozen=True):
     """One broken promise, with all that is needed to look at it again."""
 
     name: str
-    """Number and name of the property."""
+    """Number and title of the property."""
     promise: str
     scenario: str
     seed: int
@@ -68,10 +69,7 @@ def at(record: Record, what: str) -> Finding:
 class Property(Struct, frozen=True):
     """One promise of the system, and how a trace is held against it."""
 
-    number: str
-    """Its number in chapter 2 of the thesis, or a word for a promise of our own."""
-    name: str
-    promise: str
+    promise: Promise
     look: Callable[[Trace], Iterator[Finding]]
 
     def check(self, trace: Trace) -> list[Violation]:
@@ -80,7 +78,7 @@ class Property(Struct, frozen=True):
         for finding in self.look(trace):
             found.append(
                 Violation(
-                    f"{self.number} {self.name}", self.promise, trace.scenario, trace.seed,
+                    self.promise.name, self.promise.words, trace.scenario, trace.seed,
                     finding.what, finding.processes, finding.messages, finding.positions,
                 )
             )  # fmt: skip

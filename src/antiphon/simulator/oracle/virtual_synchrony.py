@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, daemon_of, daemon_terms, history, name
 from antiphon.simulator.oracle.terms import Term, is_kept_from, terms_with_views
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber
+from antiphon.trace import ORDERED_SERVICES, Event, Identity, Record, Trace, ViewNumber, promises
 
 Move = tuple[str, ViewNumber, ViewNumber | None]
 """From a view of a group to the next; None is the end of the run."""
@@ -79,16 +79,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
                     )
 
 
-PROPERTY = Property(
-    "2.7",
-    "virtual synchrony",
-    "two processes that go from one view to the next together deliver what either delivered in the first",
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.7",
-    "virtual synchrony (daemons)",
-    "two daemons that go from one view to the next together deliver what either delivered in the first, if "
-    "it is for both",
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.VIRTUAL_SYNCHRONY, _look),
+    Property(promises.VIRTUAL_SYNCHRONY_OF_DAEMONS, _look_at_daemons),
 )

@@ -6,6 +6,7 @@ from random import Random
 from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
+    apart,
     focused,
     inflight,
     merge,
@@ -33,6 +34,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "flap": focused.flap,
     "merge": merge.merge,
     "promises": promises.promises,
+    "apart": apart.apart,
     "hundred": focused.hundred,
     "inflight": inflight.inflight,
     "slow": slow.slow,

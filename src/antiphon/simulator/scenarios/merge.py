@@ -1,15 +1,17 @@
 """Merges under load: views change while much is under way on long paths that deliver late and twice.
 
 A packet of a view that has ended may come when the next one works, over the same link. And where the daemon
-that proposes the next view is far away, the clocks of the others are ahead of the view's identifier.
+that proposes the next view is far away, the clocks of the others are ahead of the view's identifier: by much
+if they send much after their last beat that it hears before the view is there.
 """
 
+from collections.abc import Iterator
 from random import Random
 
 from antiphon.config import LinkConfig, Settings
 from antiphon.service import Service
 from antiphon.simulator.habits import EVERY_SERVICE, Habits
-from antiphon.simulator.incidents import AnyIncident, Partition
+from antiphon.simulator.incidents import Flood, Partition, Trigger
 from antiphon.simulator.network import AnyFault, Duplicate, Reorder
 from antiphon.simulator.plan import ClientPlan, Daemon, Plan, Route, Site
 from antiphon.simulator.scenarios.parts import coalesce_of, wide
@@ -23,12 +25,16 @@ BUNDLES_PER_S = (200, 600)
 FIRST_US = 500_000
 PARTED_US = (900_000, 2_500_000)
 TOGETHER_US = 1_500_000
+JOIN_MS = 25.0
+BURST_BUNDLES = (60, 150)
+"""More than there are messages in a recovery, each of which moves the clocks on."""
 
 
 def merge(random: Random, seed: int) -> Plan:
     """Three to five daemons at sites that are 10 to 80 ms apart part and come together once or twice while
     their clients send hundreds of small bundles a second. In one of four runs the first daemon, which will
-    propose the views, is far from all others and does not send: its clock follows theirs."""
+    propose the views, is far from all others and does not send: its clock follows theirs, and one of them
+    sends much at once when its proposal has almost come."""
     count = random.randint(3, 5)
     sites = random.randint(2, count)
     homes = [*range(sites), *(random.randrange(sites) for _ in range(count - sites))]
@@ -39,7 +45,7 @@ def merge(random: Random, seed: int) -> Plan:
     daemons = [
         Daemon(name, clock_us=random.randrange(10**12), wall_us=random.randrange(10**15)) for name in names
     ]
-    incidents: list[AnyIncident] = []
+    incidents: list[Partition] = []
     at_us = FIRST_US
     for _ in range(random.randint(1, 2)):
         far = set(names[1:] if is_lopsided else random.sample(names, random.randint(1, count - 1)))
@@ -48,28 +54,30 @@ def merge(random: Random, seed: int) -> Plan:
         incidents.append(Partition(parts=parts, at_us=at_us, for_us=for_us))
         at_us += for_us + TOGETHER_US
     interval_us = count * 1_000_000 // random.randint(*BUNDLES_PER_S)
+    places = tuple(
+        Site(
+            f"s{site}",
+            tuple(daemon for daemon, home in zip(daemons, sorted(homes), strict=True) if home == site),
+            wide(random, 20, 300),
+            () if is_lopsided else _late(random),
+        )
+        for site in range(sites)
+    )
+    routes = tuple(
+        Route(
+            LinkConfig((f"s{one}", f"s{other}")),
+            wide(random, *LATENCIES_US),
+            _late(random),
+            _late(random),
+        )
+        for one in range(sites)
+        for other in range(one + 1, sites)
+    )
     return Plan(
         "merge",
         seed,
-        tuple(
-            Site(
-                f"s{site}",
-                tuple(daemon for daemon, home in zip(daemons, sorted(homes), strict=True) if home == site),
-                wide(random, 20, 300),
-                () if is_lopsided else _late(random),
-            )
-            for site in range(sites)
-        ),
-        tuple(
-            Route(
-                LinkConfig((f"s{one}", f"s{other}")),
-                wide(random, *LATENCIES_US),
-                _late(random),
-                _late(random),
-            )
-            for one in range(sites)
-            for other in range(one + 1, sites)
-        ),
+        places,
+        routes,
         tuple(ClientPlan(f"c{name}", name, _busy(random, interval_us)) for name in names[is_lopsided:]),
         at_us,
         Settings(
@@ -77,12 +85,31 @@ def merge(random: Random, seed: int) -> Plan:
             membership="lan",
             suspect_ms=float(wide(random, 300, 800)),
             gather_ms=100.0,
-            join_ms=25.0,
+            join_ms=JOIN_MS,
             probe_ms=float(wide(random, 50, 200)),
         ),
         coalesce=coalesce_of(random),
         incidents=tuple(incidents),
+        triggers=tuple(_bursts(random, names, incidents, routes[0].latency_us)) if is_lopsided else (),
     )
+
+
+def _bursts(
+    random: Random, names: list[str], incidents: list[Partition], latency_us: int
+) -> Iterator[Trigger]:
+    """After each partition: the first daemon has proposed a view, and one far from it sends much just before
+    it learns so. The next beat would tell the first one of that, and it has a chance to be too late."""
+    for parted in incidents:
+        burst = Flood(
+            at_us=parted.at_us + parted.for_us,
+            daemon=random.choice(names[1:]),
+            groups=GROUPS,
+            bundles=random.randint(*BURST_BUNDLES),
+            services=(Service.FIFO, Service.AGREED),
+            size_max_bytes=50,
+        )
+        before_us = random.randrange(min(latency_us, round(JOIN_MS * 500)))
+        yield Trigger("statetrans", burst, latency_us - before_us, names[0])
 
 
 def _late(random: Random) -> tuple[AnyFault, ...]:

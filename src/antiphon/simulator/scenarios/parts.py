@@ -1,6 +1,6 @@
 """What scenarios are made of: topologies, paths with their everyday faults, and daemons with their ways."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from random import Random
 
 from msgspec import structs
@@ -72,6 +72,14 @@ def routes_of(
             faults_of(random, latency_us, severity),
         )
         for (one, other), latency_us in zip(pairs, latencies_us, strict=True)
+    )
+
+
+def mesh(random: Random, sites: int, latencies_us: tuple[int, int]) -> tuple[Route, ...]:
+    """Links between all sites, with paths that have no fault."""
+    return tuple(
+        Route(LinkConfig((f"s{one}", f"s{other}")), wide(random, *latencies_us))
+        for one, other in combinations(range(sites), 2)
     )
 
 

@@ -9,13 +9,13 @@ fall back behind the hole.
 
 from random import Random
 
-from antiphon.config import LinkConfig, Settings
+from antiphon.config import Settings
 from antiphon.service import Service
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Crash, Flood, Partition, Restart, Trigger, Trouble
 from antiphon.simulator.network import Loss
-from antiphon.simulator.plan import ClientPlan, Daemon, Plan, Route, Site
-from antiphon.simulator.scenarios.parts import coalesce_of, wide
+from antiphon.simulator.plan import ClientPlan, Daemon, Plan, Site
+from antiphon.simulator.scenarios.parts import coalesce_of, mesh, wide
 
 GROUPS = ("g0", "g1")
 LATENCIES_US = (1_000, 15_000)
@@ -31,7 +31,6 @@ def promises(random: Random, seed: int) -> Plan:
     a second one as soon as anybody has installed the view without the first."""
     names = [f"d{number}" for number in range(random.randint(4, 6))]
     first, second = random.sample(names, 2)
-    count = len(names)
     return Plan(
         "promises",
         seed,
@@ -39,11 +38,7 @@ def promises(random: Random, seed: int) -> Plan:
             Site(f"s{number}", (Daemon(name, clock_us=random.randrange(10**12)),))
             for number, name in enumerate(names)
         ),
-        tuple(
-            Route(LinkConfig((f"s{one}", f"s{other}")), wide(random, *LATENCIES_US))
-            for one in range(count)
-            for other in range(one + 1, count)
-        ),
+        mesh(random, len(names), LATENCIES_US),
         tuple(
             ClientPlan(f"c{name}", name, Habits(1_000_000, GROUPS, len(GROUPS), churn=0.0, starts_us=0))
             for name in names

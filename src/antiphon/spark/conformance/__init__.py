@@ -15,20 +15,14 @@ from antiphon.spark.conformance.message_properties import MESSAGES
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Outcome, Property, Violation, judge
 from antiphon.spark.traces import ingest_traces, is_ingested, read_traces
+from antiphon.trace.promises import in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["PROPERTIES", "Model", "Outcome", "Property", "Violation", "check", "check_tables"]
 
-
-def _place(prop: Property) -> tuple[int, str]:
-    """Properties of the thesis by number, then our own."""
-    _, _, number = prop.number.partition(".")
-    return (int(number) if number.isdigit() else 1_000, prop.number)
-
-
-PROPERTIES: tuple[Property, ...] = tuple(sorted((*MEMBERSHIP, *MESSAGES), key=_place))
+PROPERTIES: tuple[Property, ...] = in_order((*MEMBERSHIP, *MESSAGES))
 WHOLE_EVENTS = 1_000_000
 """Up to so many events every table is one part, and properties are checked together: what each of many small
 tasks costs is then more than what it does."""
@@ -84,7 +78,7 @@ def check_tables(
             for outcome in judge(model, together, counts):
                 outcomes[outcome.name] = outcome
                 heard(outcome)
-    return [outcomes[prop.name] for prop in wanted]
+    return [outcomes[prop.promise.name] for prop in wanted]
 
 
 def _families(properties: Sequence[Property]) -> Iterator[list[Property]]:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import is_ordered, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -124,19 +124,7 @@ def _in_its_groups(model: Model, lacks: "DataFrame") -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.13",
-    "agreed messages",
-    "the members of a view deliver the same ordered messages in the same order, and none is missing between, "
-    "but for those of lost members after the signal",
-    (Event.DELIVER,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.13",
-    "agreed messages (daemons)",
-    "before an ordered bundle a daemon delivers all earlier ones of the view that are for it, but for those "
-    "of lost daemons after the signal",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.AGREED, (Event.DELIVER,), _look),
+    Property(promises.AGREED_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,10 +44,4 @@ def _look(model: Model) -> "DataFrame":
     return over.unionByName(left)
 
 
-PROPERTY = Property(
-    "bounded",
-    "buffers",
-    "every buffer stays within its limit, and all are empty at the end",
-    (Event.BUFFERS,),
-    _look,
-)
+PROPERTIES = (Property(promises.BOUNDED, (Event.BUFFERS,), _look),)

@@ -11,12 +11,13 @@ Between daemons it is the same, with bundles.
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import earlier
+from antiphon.spark.conformance.stamps import after_newest, with_newest
 from antiphon.spark.conformance.traffic import is_reliable, traffic
-from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.spark.conformance.verdict import Property, findings
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,15 +33,12 @@ def _look(model: Model) -> "DataFrame":
         "run", "process", "position", "message", "lts", F.lit(False).alias("is_send"),
         is_reliable().alias("is_reliable"),
     )  # fmt: skip
-    before = (
-        Window.partitionBy("run", "process").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
-    )
     is_send = F.col("is_send")
     # Messages of one bundle have one stamp, so that of an earlier send may be the same.
     bar = F.struct(
         F.when(is_send, F.col("lts") - 1).otherwise(F.col("lts")).alias("lts"), "message", "position"
     )
-    seen = model.parts(sends.unionByName(deliveries)).withColumn("cause", F.max(bar).over(before))
+    seen = model.parts(sends.unionByName(deliveries)).withColumn("cause", F.max(bar).over(earlier("process")))
     # An unreliable message takes no place of its own: it has the stamp of the newest thing in its past.
     least = F.col("cause.lts") + F.col("is_reliable").cast("long")
     found = seen.where(is_send & (F.col("lts") < least))
@@ -59,37 +57,12 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     deliveries = model.bundle_deliveries.where("life is not null").select(
         *columns, F.lit(False).alias("is_send")
     )
-    before = (
-        Window.partitionBy("run", "daemon", "life")
-        .orderBy("position")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    newest = F.max(F.struct("lts", "bundle", "position")).over(before)
-    seen = model.parts(sends.unionByName(deliveries)).withColumn("newest", newest)
+    seen = with_newest(model.parts(sends.unionByName(deliveries)))
     found = seen.where(F.col("is_send") & (F.col("lts") <= F.col("newest.lts")))
-    return findings(
-        found,
-        text(
-            "sent %s with lts %s after %s with lts %s",
-            bundle_name(), "lts", bundle_name("newest.bundle"), "newest.lts",
-        ),
-        view=F.col("bundle")[0],
-        processes=["daemon"],
-        positions=[F.col("newest.position"), F.col("position")],
-    )  # fmt: skip
+    return after_newest(found, "sent %s with lts %s after %s with lts %s")
 
 
-PROPERTY = Property(
-    "2.12",
-    "causal messages",
-    "a causal, agreed or safe message is delivered after every message in its sender's past",
-    (Event.SEND, Event.DELIVER),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.12",
-    "causal messages (daemons)",
-    "a daemon stamps a bundle later than every bundle that it sent or delivered before",
-    (Event.SSEND, Event.SDELIVER),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.CAUSAL, (Event.SEND, Event.DELIVER), _look),
+    Property(promises.CAUSAL_OF_DAEMONS, (Event.SSEND, Event.SDELIVER), _look_at_daemons),
 )

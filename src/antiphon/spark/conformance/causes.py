@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import Traffic, is_ordered, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -97,12 +97,4 @@ def _known(model: Model, tables: Traffic) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "causes",
-    "no effect without its cause",
-    "a member that delivers an ordered message of a daemon that does not come along, and to which its own "
-    "gave no promise, has delivered every message to the same group, sent in the same daemon view, that is "
-    "in its past and known to those who come along",
-    (Event.SDELIVER,),
-    _look,
-)
+PROPERTIES = (Property(promises.CAUSES, (Event.SDELIVER,), _look),)

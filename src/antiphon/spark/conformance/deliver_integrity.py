@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -98,17 +98,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     return named.unionByName(nameless)
 
 
-PROPERTY = Property(
-    "2.6",
-    "deliver integrity",
-    "what is delivered was sent before, with the same bytes, to the same groups, at the same service",
-    (Event.DELIVER,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.6",
-    "deliver integrity (daemons)",
-    "a bundle that is delivered was sent before by its source, with the same place, messages and groups",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.DELIVER_INTEGRITY, (Event.DELIVER,), _look),
+    Property(promises.DELIVER_INTEGRITY_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

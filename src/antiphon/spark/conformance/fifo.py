@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import earlier
 from antiphon.spark.conformance.traffic import is_reliable
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import FIFO_SERVICES, Event
+from antiphon.trace import FIFO_SERVICES, Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,11 +30,7 @@ def _judge(deliveries: "DataFrame", receiver: list[str], name: str) -> "DataFram
         message[0].alias("sender_daemon"), message[1].alias("incarnation"), message[2].alias("session"),
         message[3].alias("sequence"),
     )  # fmt: skip
-    before = (
-        Window.partitionBy("run", *receiver, "sender_daemon", "incarnation", "session")
-        .orderBy("position")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
+    before = earlier(*receiver, "sender_daemon", "incarnation", "session")
     is_fifo = F.col("service").isin(*sorted(FIFO_SERVICES))
     newest = F.max(F.when(is_fifo, F.struct("sequence", "message", "position", "service"))).over(before)
     found = judged.withColumn("newest", newest).where(F.col("newest.sequence") > F.col("sequence"))
@@ -47,17 +43,7 @@ def _judge(deliveries: "DataFrame", receiver: list[str], name: str) -> "DataFram
     )
 
 
-PROPERTY = Property(
-    "2.11",
-    "FIFO messages",
-    "a FIFO message is delivered after everything that its sender sent before and the receiver delivers, too",
-    (Event.DELIVER,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.11",
-    "FIFO messages (daemons)",
-    "a daemon delivers a bundle with FIFO messages after everything that their session sent before",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.FIFO, (Event.DELIVER,), _look),
+    Property(promises.FIFO_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

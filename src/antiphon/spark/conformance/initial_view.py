@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model, private_name
+from antiphon.spark.conformance.sequences import earlier
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,10 +66,8 @@ def _look_at_daemons(model: Model) -> "DataFrame":
             (model.bundle_deliveries, Event.SDELIVER.value),
         )
     ]
-    in_order = Window.partitionBy("run", "daemon").orderBy("position")
     is_step = F.col("event") != Event.STRANSSIG
-    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    before = F.last(F.when(is_step, F.col("event")), True).over(earlier)
+    before = F.last(F.when(is_step, F.col("event")), True).over(earlier("daemon"))
     marks = model.daemon_marks.withColumn("step", F.coalesce(before, F.lit(Event.CRASH.value)))
     is_lost = (F.col("event") == Event.STRANSSIG) & (F.col("step") != Event.SVIEW)
     is_lost |= (F.col("event") == Event.SVIEW) & (F.col("step") == Event.CRASH)
@@ -81,17 +80,11 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.1",
-    "initial view event",
-    "messages and signals reach a process only as a member of a group, or by the process's private name",
-    (Event.DELIVER, Event.TRANSSIG),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.1",
-    "initial view event (daemons)",
-    "a daemon sends, delivers and signals only after it has installed its first view",
-    (Event.SSEND, Event.SDELIVER, Event.STRANSSIG, Event.SVIEW),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.INITIAL_VIEW, (Event.DELIVER, Event.TRANSSIG), _look),
+    Property(
+        promises.INITIAL_VIEW_OF_DAEMONS,
+        (Event.SSEND, Event.SDELIVER, Event.STRANSSIG, Event.SVIEW),
+        _look_at_daemons,
+    ),
 )

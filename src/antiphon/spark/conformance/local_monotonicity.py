@@ -7,7 +7,7 @@ from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,17 +38,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.3",
-    "local monotonicity",
-    "at one process, later views of a group have greater identifiers",
-    (Event.VIEW,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.3",
-    "local monotonicity (daemons)",
-    "in one incarnation of a daemon, later views have greater identifiers",
-    (Event.SVIEW,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.LOCAL_MONOTONICITY, (Event.VIEW,), _look),
+    Property(promises.LOCAL_MONOTONICITY_OF_DAEMONS, (Event.SVIEW,), _look_at_daemons),
 )

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,17 +62,7 @@ def _two_views(terms: "DataFrame", what: "Column", key: list[str], name: str) ->
     )
 
 
-PROPERTY = Property(
-    "2.20",
-    "membership agreement",
-    "two processes that install the same view of a group install the same members, in the same order",
-    (Event.VIEW,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.20",
-    "membership agreement (daemons)",
-    "two daemons that install the same view install the same members, incarnations and links",
-    (Event.SVIEW,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.MEMBERSHIP_AGREEMENT, (Event.VIEW,), _look),
+    Property(promises.MEMBERSHIP_AGREEMENT_OF_DAEMONS, (Event.SVIEW,), _look_at_daemons),
 )

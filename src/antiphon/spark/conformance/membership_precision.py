@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Property, either, finding, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -106,10 +106,4 @@ def _cases() -> "Iterator[tuple[Column, Column]]":
     )
 
 
-DAEMON_PROPERTY = Property(
-    "2.16",
-    "membership precision (daemons)",
-    "daemons that can reach one another once the faults are over end in one view of exactly these, in time",
-    (Event.RESTORED,),
-    _look_at_daemons,
-)
+PROPERTIES = (Property(promises.MEMBERSHIP_PRECISION_OF_DAEMONS, (Event.RESTORED,), _look_at_daemons),)

@@ -19,32 +19,11 @@ from antiphon.spark.conformance import (
 )
 from antiphon.spark.conformance.verdict import Property
 
-MESSAGES: tuple[Property, ...] = (
-    no_duplication.PROPERTY,
-    no_duplication.DAEMON_PROPERTY,
-    deliver_integrity.PROPERTY,
-    deliver_integrity.DAEMON_PROPERTY,
-    virtual_synchrony.PROPERTY,
-    virtual_synchrony.DAEMON_PROPERTY,
-    transitional_signals.PROPERTY,
-    transitional_signals.DAEMON_PROPERTY,
-    reliable.PROPERTY,
-    reliable.DAEMON_PROPERTY,
-    fifo.PROPERTY,
-    fifo.DAEMON_PROPERTY,
-    causal.PROPERTY,
-    causal.DAEMON_PROPERTY,
-    agreed.PROPERTY,
-    agreed.DAEMON_PROPERTY,
-    one_order.PROPERTY,
-    one_order.DAEMON_PROPERTY,
-    safe.PROPERTY,
-    safe.DAEMON_PROPERTY,
-    self_delivery.PROPERTY,
-    self_delivery.DAEMON_PROPERTY,
-    termination.PROPERTY,
-    termination.DAEMON_PROPERTY,
-    same_view.DAEMON_PROPERTY,
-    causes.PROPERTY,
-    bounded.PROPERTY,
-)
+MESSAGES: tuple[Property, ...] = tuple(
+    prop
+    for file in (
+        agreed, bounded, causal, causes, deliver_integrity, fifo, no_duplication, one_order, reliable, safe,
+        same_view, self_delivery, termination, transitional_signals, virtual_synchrony,
+    )
+    for prop in file.PROPERTIES
+)  # fmt: skip

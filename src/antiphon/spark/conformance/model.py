@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.live import runs_with_heirs, with_processes, without_unread
+from antiphon.spark.conformance.sequences import by_group, stretches
 from antiphon.spark.traces import read_runs, read_traces
 from antiphon.trace import Event
 
@@ -153,27 +154,17 @@ class Model:
             _first("groups").alias("group"), _first("views").alias("view"), "members", "transitional",
             "changed", "cause",
         )  # fmt: skip
-        in_order = Window.partitionBy(*key).orderBy("position")
         is_step = F.col("event") != Event.TRANSSIG
         marks = marks.where(~is_step | (F.col("event") == Event.LEFT) | F.col("view").isNotNull())
-        numbered = marks.withColumn("stretch", F.sum(is_step.cast("long")).over(in_order))
         step = F.struct(
             "position", "time_us", "event", "live", "daemon", "view", "members", "transitional", "changed",
             "cause",
         )  # fmt: skip
-        stretches = (
-            numbered.groupBy(*key, "stretch")
-            .agg(
-                F.max(F.when(is_step, step)).alias("step"),
-                F.count(F.when(~is_step, True)).alias("signals"),
-                F.min(F.when(~is_step, F.struct("position", "view"))).alias("signal"),
-            )
-            .where(F.col("stretch") > 0)
-        )
-        in_turn = Window.partitionBy(*key).orderBy("stretch")
-        steps = stretches.withColumns(
-            {"before": F.lag("step").over(in_turn), "after": F.lead("step").over(in_turn)}
-        ).where(F.col("step.event") == Event.VIEW)
+        steps = stretches(
+            marks, key, is_step, step,
+            F.count(F.when(~is_step, True)).alias("signals"),
+            F.min(F.when(~is_step, F.struct("position", "view"))).alias("signal"),
+        ).where(F.col("step.event") == Event.VIEW)  # fmt: skip
         was_view = F.col("before.event") == Event.VIEW
         found = steps.select(
             *key, "step.*", "signals", F.col("signal.position").alias("signal_position"),
@@ -271,11 +262,9 @@ class Model:
 
     @cached_property
     def _placed_deliveries(self) -> "DataFrame":
-        each = self.deliveries.select(
-            "run", "live", "process", "position", "message", "service", "lts",
-            F.explode(F.arrays_zip("groups", "views")).alias("one"),
-        )  # fmt: skip
-        each = each.withColumns({"group": F.col("one.groups"), "view": F.col("one.views")}).drop("one")
+        each = by_group(self.deliveries).select(
+            "run", "live", "process", "position", "message", "service", "lts", "group", "view"
+        )
         each = each.where(F.col("view").isNotNull())
         terms = self.terms.select(
             F.col("run").alias("r"), F.col("process").alias("p"), F.col("group").alias("g"),
@@ -357,31 +346,19 @@ class Model:
 
     def _daemon_terms(self) -> "DataFrame":
         key = ["run", "daemon", "life"]
-        in_order = Window.partitionBy(*key).orderBy("position")
-        marks = self.daemon_marks.where(F.col("life") > 0)
+        marks = self.daemon_marks.where((F.col("life") > 0) & (F.col("event") != Event.RECOVER))
         is_step = F.col("event").isin(Event.SVIEW.value, Event.CRASH.value)
-        numbered = marks.where(F.col("event") != Event.RECOVER).withColumn(
-            "stretch", F.sum(is_step.cast("long")).over(in_order)
-        )
         signal = F.struct("position", "daemon_view", "groups", "transitional", "members")
         is_general = ~is_step & (F.size("groups") == 0)
         step = F.struct(
             "position", "time_us", "event", "live", "daemon_view", "members", "incarnations", "links",
             "transitional",
         )  # fmt: skip
-        stretches = (
-            numbered.groupBy(*key, "stretch")
-            .agg(
-                F.max(F.when(is_step, step)).alias("step"),
-                F.sort_array(F.collect_list(F.when(~is_step, signal))).alias("signals"),
-                F.min(F.when(is_general, F.col("position"))).alias("general_signal_position"),
-            )
-            .where(F.col("stretch") > 0)
-        )
-        in_turn = Window.partitionBy(*key).orderBy("stretch")
-        steps = stretches.withColumns(
-            {"before": F.lag("step").over(in_turn), "after": F.lead("step").over(in_turn)}
-        ).where(F.col("step.event") == Event.SVIEW)
+        steps = stretches(
+            marks, key, is_step, step,
+            F.sort_array(F.collect_list(F.when(~is_step, signal))).alias("signals"),
+            F.min(F.when(is_general, F.col("position"))).alias("general_signal_position"),
+        ).where(F.col("step.event") == Event.SVIEW)  # fmt: skip
         is_next = F.col("after.event") == Event.SVIEW
         steps = steps.select(
             *key, "step.*", "signals", "general_signal_position",

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,13 +49,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.5", "no duplication", "a process delivers a message at most once", (Event.DELIVER,), _look
-)
-DAEMON_PROPERTY = Property(
-    "2.5",
-    "no duplication (daemons)",
-    "a daemon delivers a bundle at most once",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.NO_DUPLICATION, (Event.DELIVER,), _look),
+    Property(promises.NO_DUPLICATION_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

@@ -10,12 +10,13 @@ for more than that such an order exists: that it is the order of timestamps, whi
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import earlier
+from antiphon.spark.conformance.stamps import after_newest, with_newest
 from antiphon.spark.conformance.traffic import is_ordered, is_reliable, traffic
-from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.spark.conformance.verdict import Property, findings, text
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,12 +34,9 @@ def _out_of_order(model: Model) -> "DataFrame":
     views = model.views.where(F.col("view").isNotNull()).select(
         "run", "process", "position", F.col("view")[2].alias("lts"), F.lit(True).alias("is_ordered")
     )
-    before = (
-        Window.partitionBy("run", "process").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
-    )
     newest = F.max(F.when(F.col("is_ordered"), F.struct("lts", "session", "message", "position")))
     both = model.parts(delivered.unionByName(views, allowMissingColumns=True))
-    seen = both.withColumn("newest", newest.over(before))
+    seen = both.withColumn("newest", newest.over(earlier("process")))
     later, this = F.col("newest.lts"), F.col("lts")
     shared = (later == this) & (F.col("newest.session") != F.col("session"))
     found = seen.where((later > this) | F.coalesce(shared, F.lit(False)))
@@ -67,39 +65,14 @@ def _stamped_twice(model: Model) -> "DataFrame":
 
 
 def _look_at_daemons(model: Model) -> "DataFrame":
-    before = (
-        Window.partitionBy("run", "daemon", "life")
-        .orderBy("position")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    newest = F.max(F.when(is_ordered(), F.struct("lts", "bundle", "position"))).over(before)
     delivered = model.bundle_deliveries.where("life is not null").select(
         "run", "daemon", "life", "position", "bundle", "lts", "service"
     )
-    found = delivered.withColumn("newest", newest).where(F.col("newest.lts") > F.col("lts"))
-    return findings(
-        found,
-        text(
-            "delivered %s with lts %s after the ordered %s with lts %s",
-            bundle_name(), "lts", bundle_name("newest.bundle"), "newest.lts",
-        ),
-        view=F.col("bundle")[0],
-        processes=["daemon"],
-        positions=[F.col("newest.position"), F.col("position")],
-    )  # fmt: skip
+    found = with_newest(delivered, is_ordered()).where(F.col("newest.lts") > F.col("lts"))
+    return after_newest(found, "delivered %s with lts %s after the ordered %s with lts %s")
 
 
-PROPERTY = Property(
-    "2.13",
-    "one order",
-    "all ordered messages and views, of all groups, have one order that everyone follows",
-    (Event.DELIVER, Event.VIEW),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.13",
-    "one order (daemons)",
-    "after an ordered bundle a daemon delivers nothing that comes before it in the order of timestamps",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.ONE_ORDER, (Event.DELIVER, Event.VIEW), _look),
+    Property(promises.ONE_ORDER_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import by_group
 from antiphon.spark.conformance.traffic import Traffic, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
 def _look(model: Model) -> "DataFrame":
     tables = traffic(model)
     sent = (
-        tables.messages.where(is_reliable() & F.col("bundle").isNotNull() & ~F.col("live"))
-        .withColumn("to", F.explode(F.arrays_zip("groups", "views")))
+        by_group(tables.messages.where(is_reliable() & F.col("bundle").isNotNull() & ~F.col("live")))
         .select(
             "run", "message", "sender", "send_position", "self_discard", "receivers",
-            F.col("bundle")[0].alias("sent_view"), F.col("sender_daemon").alias("daemon"),
-            F.col("to.groups").alias("group"), F.col("to.views").alias("view"),
+            F.col("bundle")[0].alias("sent_view"), F.col("sender_daemon").alias("daemon"), "group", "view",
         )
     )  # fmt: skip
     ways = tables.daemon_ends.where(F.col("end") != "cut").select(
@@ -97,18 +96,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )  # fmt: skip
 
 
-PROPERTY = Property(
-    "2.10",
-    "reliable messages",
-    "a message sent to a group reaches every process that is a member then and stays one, if its daemon and "
-    "the sender's go on together",
-    (Event.SEND,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.10",
-    "reliable messages (daemons)",
-    "a bundle reaches every destination in its view that goes on together with the daemon that sent it",
-    (Event.SSEND,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.RELIABLE, (Event.SEND,), _look),
+    Property(promises.RELIABLE_OF_DAEMONS, (Event.SSEND,), _look_at_daemons),
 )

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -183,19 +183,7 @@ def _bundles_not_by_all(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.14",
-    "safe messages",
-    "a safe message is delivered only when the daemons of all members of the view have it, and then all of "
-    "them deliver it; after the signal, all who come along do",
-    (Event.DELIVER, Event.HOLD),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.14",
-    "safe messages (daemons)",
-    "a safe bundle is delivered only when all of its destinations in the view have it, and then all of them "
-    "deliver it; after the signal, all who come along do",
-    (Event.SDELIVER, Event.HOLD),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SAFE, (Event.DELIVER, Event.HOLD), _look),
+    Property(promises.SAFE_OF_DAEMONS, (Event.SDELIVER, Event.HOLD), _look_at_daemons),
 )

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,10 +25,4 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-DAEMON_PROPERTY = Property(
-    "2.18",
-    "same view delivery (daemons)",
-    "whichever daemons deliver a bundle do so in the view in which it was sent",
-    (Event.SDELIVER,),
-    _look_at_daemons,
-)
+PROPERTIES = (Property(promises.SAME_VIEW_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),)

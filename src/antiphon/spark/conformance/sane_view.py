@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model, private_name
+from antiphon.spark.conformance.sequences import by_group
 from antiphon.spark.conformance.traffic import is_ordered, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -57,12 +58,10 @@ def _look(model: Model) -> "DataFrame":
 def _sends(model: Model) -> "DataFrame":
     """Messages that may be delivered in a wrong view: run, group, message, before (the view in which it was
     sent), is_ordered, sender, send_position, birth (with which its sender's name joined next, or null)."""
-    one = F.explode(F.arrays_zip("groups", "views")).alias("one")
-    sends = model.sends.where(is_reliable()).select(
+    sends = by_group(model.sends.where(is_reliable()), "before").select(
         "run", "message", F.col("process").alias("sender"), F.col("position").alias("send_position"),
-        is_ordered().alias("is_ordered"), private_name(F.col("process")).alias("name"), one,
+        is_ordered().alias("is_ordered"), private_name(F.col("process")).alias("name"), "group", "before",
     )  # fmt: skip
-    sends = sends.withColumns({"group": F.col("one.groups"), "before": F.col("one.views")}).drop("one")
     later = F.filter("births", lambda birth: birth["position"] > F.col("send_position"))
     known = sends.join(_births(model), ["run", "name", "group"], "left")
     known = known.withColumn("birth", F.get(later, F.lit(0))).drop("births", "name")
@@ -178,18 +177,7 @@ def _wrong_lives(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.9",
-    "sane view delivery",
-    "a message is not delivered in a view earlier than the one in which its sender sent it, nor in one that "
-    "its sender joined with afterwards",
-    (Event.DELIVER,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.19",
-    "sane view delivery (daemons)",
-    "a bundle is sent in its view, and delivered in one that has the incarnation which sent it",
-    (Event.SSEND, Event.SDELIVER),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SANE_VIEW, (Event.DELIVER,), _look),
+    Property(promises.SANE_VIEW_OF_DAEMONS, (Event.SSEND, Event.SDELIVER), _look_at_daemons),
 )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import by_group
 from antiphon.spark.conformance.traffic import is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,12 +22,12 @@ def _look(model: Model) -> "DataFrame":
     tables = traffic(model)
     stays = tables.stays.select("run", F.col("process").alias("sender"), "group", "wished_at")
     found = (
-        tables.messages.where(
-            is_reliable() & ~F.col("self_discard") & ~F.array_contains("receivers", F.col("sender"))
+        by_group(
+            tables.messages.where(
+                is_reliable() & ~F.col("self_discard") & ~F.array_contains("receivers", F.col("sender"))
+            )
         )
-        .withColumn("to", F.explode(F.arrays_zip("groups", "views")))
-        .where(F.col("to.views").isNotNull())
-        .withColumns({"group": F.col("to.groups"), "view": F.col("to.views")})
+        .where(F.col("view").isNotNull())
         .join(stays, ["run", "sender", "group"])
         .where(F.coalesce(F.col("wished_at") < F.col("send_position"), F.lit(True)))
     )
@@ -53,17 +54,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.15",
-    "self delivery",
-    "a member that sends to its group and stays delivers its own message",
-    (Event.SEND,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.15",
-    "self delivery (daemons)",
-    "a daemon that does not crash in a view delivers its own bundles of that view",
-    (Event.SSEND,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SELF_DELIVERY, (Event.SEND,), _look),
+    Property(promises.SELF_DELIVERY_OF_DAEMONS, (Event.SSEND,), _look_at_daemons),
 )

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,17 +37,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.2",
-    "self inclusion",
-    "every view that a process installs has it as a member",
-    (Event.VIEW,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.2",
-    "self inclusion (daemons)",
-    "every view that a daemon installs has it as a member, in its present incarnation",
-    (Event.SVIEW,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.SELF_INCLUSION, (Event.VIEW,), _look),
+    Property(promises.SELF_INCLUSION_OF_DAEMONS, (Event.SVIEW,), _look_at_daemons),
 )

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.sequences import by_group
 from antiphon.spark.conformance.traffic import end_of, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -128,12 +129,8 @@ def _unreached(model: Model, last: "DataFrame") -> "DataFrame":
     views = last.where("knows_views").select(
         "run", F.col("process").alias("sender"), "group", "view", "members"
     )
-    sent = (
-        traffic(model)
-        .messages.where(is_reliable() & F.col("sender").isNotNull())
-        .withColumn("to", F.explode(F.arrays_zip("groups", "views")))
-        .withColumns({"group": F.col("to.groups"), "view": F.col("to.views")})
-        .where(F.col("view").isNotNull())
+    sent = by_group(traffic(model).messages.where(is_reliable() & F.col("sender").isNotNull())).where(
+        F.col("view").isNotNull()
     )
     kept = F.when(F.col("self_discard"), F.array("sender")).otherwise(F.array().cast("array<string>"))
     missing = F.array_except(F.array_except("members", "receivers"), kept)
@@ -185,18 +182,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     return about_to_end.unionByName(missing).unionByName(never)
 
 
-PROPERTY = Property(
-    "2.17",
-    "termination",
-    "what was asked for takes effect: at the end the members of a group who can be together are all in one "
-    "view, and have its messages",
-    (Event.JOIN, Event.LEAVE, Event.SEND),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.17",
-    "termination (daemons)",
-    "what a daemon sent in its last view is delivered by all for whom it is, and no view is about to end",
-    (Event.SSEND,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.TERMINATION, (Event.JOIN, Event.LEAVE, Event.SEND), _look),
+    Property(promises.TERMINATION_OF_DAEMONS, (Event.SSEND,), _look_at_daemons),
 )

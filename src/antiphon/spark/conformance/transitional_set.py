@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.verdict import Property, either, finding, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -102,17 +102,7 @@ def _cases() -> "Iterator[tuple[Column, Column]]":
     )  # fmt: skip
 
 
-PROPERTY = Property(
-    "2.4",
-    "transitional set",
-    "the transitional set names those members who come from the same previous view, and nobody else",
-    (Event.VIEW,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.4",
-    "transitional set (daemons)",
-    "a daemon begins alone; later the transitional set names those who come from the same previous view",
-    (Event.SVIEW,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.TRANSITIONAL_SET, (Event.VIEW,), _look),
+    Property(promises.TRANSITIONAL_SET_OF_DAEMONS, (Event.SVIEW,), _look_at_daemons),
 )

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import is_ordered, traffic
 from antiphon.spark.conformance.verdict import Property, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,17 +148,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )
 
 
-PROPERTY = Property(
-    "2.8",
-    "transitional signals",
-    "a view has at most one signal, and all who go on together have it between the same ordered messages",
-    (Event.TRANSSIG,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.8",
-    "transitional signals (daemons)",
-    "a daemon view that loses members has one general signal, and at most one early one for a group",
-    (Event.STRANSSIG,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.TRANSITIONAL_SIGNALS, (Event.TRANSSIG,), _look),
+    Property(promises.TRANSITIONAL_SIGNALS_OF_DAEMONS, (Event.STRANSSIG,), _look_at_daemons),
 )

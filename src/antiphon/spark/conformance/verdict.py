@@ -7,13 +7,14 @@ another one can use. How many findings a run has, and the first few of them, is 
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from msgspec import Struct
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
-from antiphon.trace import Event, Identity
+from antiphon.trace import Event, Identity, promises
+from antiphon.trace.promises import Promise
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,14 +26,9 @@ VIOLATIONS_MAX = 5
 RUNS_MAX = 200
 """Runs whose violations are told in words, per property; all are counted."""
 SILENT_ON_LIVE = frozenset(
-    (
-        ("2.10", "reliable messages"),
-        ("2.15", "self delivery"),
-        ("2.17", "termination"),
-        ("2.17", "termination (daemons)"),
-    )
+    (promises.RELIABLE, promises.SELF_DELIVERY, promises.TERMINATION, promises.TERMINATION_OF_DAEMONS)
 )
-"""Properties, by number and title, that find nothing to judge in a live run: they speak of those who stay to
+"""Promises that find nothing to judge in a live run: they speak of those who stay to
 the end of the run, and there nobody is known to. Events of live runs do not count as checked by them."""
 
 Counts = dict[tuple[str, bool], int]
@@ -99,20 +95,11 @@ class Outcome(Struct, frozen=True):
 class Property(Struct, frozen=True):
     """One promise of the system, and the job that holds traces against it."""
 
-    number: str
-    """Its number in chapter 2 of the thesis, or a word for a promise of our own."""
-    title: str
-    """As in the simulator's oracle."""
-    promise: str
+    promise: Promise
     subject: tuple[Event, ...]
     """The events that it is about, of which `checked` counts how many there were."""
     look: Callable[[Model], "DataFrame"]
     """Findings, in the form that `findings` gives them."""
-
-    @property
-    def name(self) -> str:
-        """As in the verdict of the simulator's oracle."""
-        return f"{self.number} {self.title}"
 
     @property
     def is_of_daemons(self) -> bool:
@@ -121,21 +108,22 @@ class Property(Struct, frozen=True):
 
     def outcome(self, found: Sequence[Any], counts: Counts) -> Outcome:
         """What `found` says: a row for each run that breaks it, with `run`, `total` and `few`."""
+        promise = self.promise
         by_run = {row.run: row.total for row in sorted(found, key=lambda row: row.run)}
         named = set(list(by_run)[:RUNS_MAX])
         told = [
             Violation(
-                self.number, self.title, self.promise, row.run, one.what, one.group, one.view,
+                promise.number, promise.title, promise.words, row.run, one.what, one.group, one.view,
                 tuple(one.processes), tuple(tuple(message) for message in one.messages), tuple(one.positions),
             )
             for row in sorted(found, key=lambda row: row.run)
             if row.run in named
             for one in sorted(row.few, key=lambda one: (one.positions, one.what))
         ]  # fmt: skip
-        kinds = (False,) if (self.number, self.title) in SILENT_ON_LIVE else (False, True)
+        kinds = (False,) if promise in SILENT_ON_LIVE else (False, True)
         checked = sum(counts.get((event.value, live), 0) for event in self.subject for live in kinds)
         return Outcome(
-            self.number, self.title, checked, sum(by_run.values()), len(by_run), by_run, tuple(told)
+            promise.number, promise.title, checked, sum(by_run.values()), len(by_run), by_run, tuple(told)
         )
 
 
@@ -163,46 +151,39 @@ def judge(model: Model, properties: Sequence[Property], counts: Counts) -> list[
     ]
 
 
-def finding(
-    what: "Column",
-    *,
-    group: "Column | str | None" = None,
-    view: "Column | str | None" = None,
-    processes: "Several" = (),
-    messages: "Several" = (),
-    positions: "Several" = (),
-) -> "Column":
-    """What was found, as one column: a struct of what, group, view, processes, messages, positions.
+class Place(TypedDict, total=False):
+    """Where something was found.
 
     `view` is a daemon view's number or a group view's four. Each list is given as its columns (of a message:
     its identity), or as one column that is a list; nulls among them are left out.
     """
+
+    group: "Column | str | None"
+    view: "Column | str | None"
+    processes: "Several"
+    messages: "Several"
+    positions: "Several"
+
+
+def finding(what: "Column", **place: Unpack[Place]) -> "Column":
+    """What was found, as one column: a struct of what, group, view, processes, messages, positions."""
+    view = place.get("view")
     return F.struct(
         what.alias("what"),
-        F.coalesce(_column(group), F.lit("")).alias("group"),
+        F.coalesce(_column(place.get("group")), F.lit("")).alias("group"),
         F.coalesce(words(view) if view is not None else F.lit(None), F.lit("")).alias("view"),
-        _list(processes, "array<string>").alias("processes"),
-        _list(messages, "array<array<bigint>>").alias("messages"),
-        _list(positions, "array<bigint>").alias("positions"),
+        _list(place.get("processes", ()), "array<string>").alias("processes"),
+        _list(place.get("messages", ()), "array<array<bigint>>").alias("messages"),
+        _list(place.get("positions", ()), "array<bigint>").alias("positions"),
     )
 
 
-def findings(
-    frame: "DataFrame",
-    what: "Column",
-    *,
-    group: "Column | str | None" = None,
-    view: "Column | str | None" = None,
-    processes: "Several" = (),
-    messages: "Several" = (),
-    positions: "Several" = (),
-) -> "DataFrame":
+def findings(frame: "DataFrame", what: "Column", **place: Unpack[Place]) -> "DataFrame":
     """Each row of `frame`, which has a column `run`, as a finding (see there).
 
     Columns: run, what, group, view, processes, messages, positions.
     """
-    told = finding(what, group=group, view=view, processes=processes, messages=messages, positions=positions)
-    return frame.select("run", told.alias("told")).select("run", "told.*")
+    return frame.select("run", finding(what, **place).alias("told")).select("run", "told.*")
 
 
 def either(frame: "DataFrame", *cases: "tuple[Column, Column]") -> "DataFrame":

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.traffic import Traffic, daemon_of, is_ordered, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
-from antiphon.trace import Event
+from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -98,18 +98,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     )  # fmt: skip
 
 
-PROPERTY = Property(
-    "2.7",
-    "virtual synchrony",
-    "two processes that go from one view to the next together deliver what either delivered in the first",
-    (Event.DELIVER,),
-    _look,
-)
-DAEMON_PROPERTY = Property(
-    "2.7",
-    "virtual synchrony (daemons)",
-    "two daemons that go from one view to the next together deliver what either delivered in the first, if "
-    "it is for both",
-    (Event.SDELIVER,),
-    _look_at_daemons,
+PROPERTIES = (
+    Property(promises.VIRTUAL_SYNCHRONY, (Event.DELIVER,), _look),
+    Property(promises.VIRTUAL_SYNCHRONY_OF_DAEMONS, (Event.SDELIVER,), _look_at_daemons),
 )

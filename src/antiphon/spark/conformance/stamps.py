@@ -1,0 +1,30 @@
+"""The timestamps of bundles along one life of a daemon: each held against the newest one before it."""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from antiphon.spark.conformance.sequences import earlier
+from antiphon.spark.conformance.verdict import bundle_name, findings, text
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def with_newest(bundles: "DataFrame", counts: "Column | None" = None) -> "DataFrame":
+    """Bundles that were sent or delivered, with `newest` (lts, bundle, position): the one with the greatest
+    timestamp that came before, among those that count."""
+    stamp = F.struct("lts", "bundle", "position")
+    newest = F.max(stamp if counts is None else F.when(counts, stamp))
+    return bundles.withColumn("newest", newest.over(earlier("daemon", "life")))
+
+
+def after_newest(bundles: "DataFrame", pattern: str) -> "DataFrame":
+    """A finding for each, told with its name and timestamp and with those of the newest one before."""
+    return findings(
+        bundles,
+        text(pattern, bundle_name(), "lts", bundle_name("newest.bundle"), "newest.lts"),
+        view=F.col("bundle")[0],
+        processes=["daemon"],
+        positions=[F.col("newest.position"), F.col("position")],
+    )
