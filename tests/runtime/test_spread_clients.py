@@ -6,8 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from local_cluster import Cluster
-from msgspec import structs
+from local_cluster import Cluster, with_spread
 from raw_client import RawClient, status, wait_until
 from spread_client import (
     AGREED,
@@ -33,7 +32,7 @@ from spread_client import (
 import antiphon
 import antiphon.blocking
 from antiphon import Message, Service
-from antiphon.config import Config, Settings
+from antiphon.config import Settings
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.types import Cause, View
@@ -41,24 +40,6 @@ from antiphon.wire import frames
 
 LARGEST_BODY = 143_952 - 32
 PATIENCE_S = 30.0
-
-
-def with_spread(config: Config, directory: Path) -> Config:
-    """The same daemons, each with a TCP port and a unix socket for Spread's clients."""
-
-    def places(name: str) -> tuple[str, str]:
-        return f"unix:{directory}/{name}.spread", "tcp:127.0.0.1:0"
-
-    return structs.replace(
-        config,
-        sites=tuple(
-            structs.replace(
-                site,
-                daemon=tuple(structs.replace(daemon, spread=places(daemon.name)) for daemon in site.daemon),
-            )
-            for site in config.sites
-        ),
-    )
 
 
 def started(cluster: Cluster, sites: int = 1) -> list[Daemon]:
