@@ -1,9 +1,11 @@
 """Programs that speak Spread's protocol at a real daemon, alone and beside programs that speak ours."""
 
+import contextlib
 import socket
 import struct
 import threading
 from pathlib import Path
+from random import Random
 
 import pytest
 from local_cluster import Cluster, with_spread
@@ -433,3 +435,35 @@ def test_a_reader_that_stops_is_cut_off(cluster: Cluster) -> None:
         flooding.join(PATIENCE_S)
         wait_until(lambda: status(daemon.places[0])["runtime"]["clients"]["slow_receivers"] == 1)
         assert sloth.is_closed()
+
+
+def test_a_storm_of_garbage_passes_by(place: str, daemon: Daemon) -> None:
+    """Some of it is nearly right, some breaks off; two who talk meanwhile do not notice."""
+    random = Random(7)
+    with SpreadClient(place, "ann") as ann, SpreadClient(place, "bob") as bob:
+        bob.join("tea")
+        bob.receive()
+        for number in range(150):
+            with dial(place) as stranger, contextlib.suppress(OSError):
+                if number % 3:  # past the introduction
+                    stranger.sendall(b"\x05\x00\x01\x01\x00")
+                    stranger.recv(6, socket.MSG_WAITALL)
+                    stranger.sendall(b"NULL".ljust(90, b"\0"))
+                    answer = stranger.recv(100)
+                    frame = bytearray(
+                        struct.pack("<I32siIi", random.choice((AGREED, JOIN)) | 0x80000080, answer[5:], 1,
+                                    0x80000080, 40) + b"tea".ljust(32, b"\0") + bytes(40)
+                    )  # fmt: skip
+                    for _ in range(random.randrange(3)):
+                        frame[random.randrange(len(frame))] = random.randrange(256)
+                    stranger.sendall(frame[: random.randrange(len(frame) + 1)])
+                else:
+                    stranger.sendall(random.randbytes(random.randrange(1, 200)))
+            ann.multicast(SAFE, "tea", body=str(number).encode(), number=1)
+            while (heard := bob.message()).sender != "#ann#d1":
+                pass
+            assert heard.body == str(number).encode()
+        told = status(daemon.places[0])["runtime"]["clients"]
+        assert told["mistakes"] == 0
+        assert told["bad_frames"] > 50
+        assert told["spread"] == 152
