@@ -107,7 +107,12 @@ _VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
     "config": (config.__doc__, {"check": config.check, "example": config.example}),
     "bench": (
         bench.__doc__,
-        {"throughput": bench.throughput, "latency": bench.latency, "priority": bench.priority},
+        {
+            "throughput": bench.throughput,
+            "latency": bench.latency,
+            "priority": bench.priority,
+            "spread": bench.spread,
+        },
     ),
 }
 
