@@ -93,7 +93,7 @@ def test_a_code_for_every_refusal() -> None:
 
 # From the client ------------------------------------------------------------------------------------------
 
-JOIN_OF_GRP1 = octets(
+A_JOIN = octets(
     "80 00 01 80 23 61 6c 69 63 65 23 64 31 00 00 00 | type, sender",
     "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00",
     "00 00 00 00 01 00 00 00 80 00 00 80 00 00 00 00 | one name, hint, no body",
@@ -130,7 +130,7 @@ def requests(name: str, data: bytes) -> list[frames.FromClient]:
 
 
 def test_a_join() -> None:
-    assert requests(ALICE, JOIN_OF_GRP1) == [frames.Join("grp1")]
+    assert requests(ALICE, A_JOIN) == [frames.Join("grp1")]
 
 
 def test_a_disconnect_with_what_happened_to_be_in_memory_behind_its_name() -> None:
@@ -172,7 +172,7 @@ def test_bits_that_we_do_not_know_are_delivered() -> None:
 
 def test_consecutive_messages_become_one_bundle() -> None:
     other = SAFE_MULTICAST.replace(b"grp1", b"grp2").replace(b"there", b"again")
-    found = read(ALICE, 3 * SAFE_MULTICAST + JOIN_OF_GRP1 + 2 * other + SAFE_MULTICAST)
+    found = read(ALICE, 3 * SAFE_MULTICAST + A_JOIN + 2 * other + SAFE_MULTICAST)
     assert [kind for kind, _ in found] == [1, 2, 1, 1]
     counts = [len(bundle.decode(data)) for kind, data in found if kind == 1]
     assert counts == [3, 2, 1]
@@ -181,9 +181,9 @@ def test_consecutive_messages_become_one_bundle() -> None:
 
 @pytest.mark.parametrize("size", range(len(SAFE_MULTICAST)))
 def test_what_is_not_whole_waits(size: int) -> None:
-    data = JOIN_OF_GRP1 + SAFE_MULTICAST[:size]
+    data = A_JOIN + SAFE_MULTICAST[:size]
     found, used, needed = Incoming(ALICE).split(memoryview(data), 0)
-    assert (len(found), used) == (1, len(JOIN_OF_GRP1))
+    assert (len(found), used) == (1, len(A_JOIN))
     assert needed == (len(SAFE_MULTICAST) if size >= layout.HEADER_BYTES else 0)
 
 
@@ -197,7 +197,7 @@ def changed(data: bytes, at: int, new: str) -> bytes:
     [
         (changed(SAFE_MULTICAST, 0, "b0 00 00 80"), "not exactly one action"),
         (changed(SAFE_MULTICAST, 0, "80 00 00 80"), "not exactly one action"),
-        (changed(JOIN_OF_GRP1, 0, "a0 00 01 80"), "not exactly one action"),
+        (changed(A_JOIN, 0, "a0 00 01 80"), "not exactly one action"),
         (changed(SAFE_MULTICAST, 0, "a0 10 00 80"), "what only daemons say"),
         (changed(SAFE_MULTICAST, 0, "a0 00 40 80"), "what only daemons say"),
         (changed(SAFE_MULTICAST, 5, "62"), "sent under another name"),
@@ -206,9 +206,9 @@ def changed(data: bytes, at: int, new: str) -> bytes:
         (changed(SAFE_MULTICAST, 44, "ff ff ff ff"), "impossible size"),
         (changed(SAFE_MULTICAST, 44, "31 32 02 00"), "impossible size"),  # one byte more than 143,920
         (changed(SAFE_MULTICAST, 40, "81 01 00 80"), "impossible hint"),
-        (changed(JOIN_OF_GRP1, 48, "61" * 32), "a name does not end"),
-        (changed(JOIN_OF_GRP1, 48, "61 20 62 00"), "has the character"),
-        (changed(JOIN_OF_GRP1, 48, "e9 00"), "not ASCII"),
+        (changed(A_JOIN, 48, "61" * 32), "a name does not end"),
+        (changed(A_JOIN, 48, "61 20 62 00"), "has the character"),
+        (changed(A_JOIN, 48, "e9 00"), "not ASCII"),
         (changed(SAFE_MULTICAST, 4, "61" * 32), "a name does not end"),
     ],
 )
@@ -221,7 +221,7 @@ def test_what_spread_ignores_is_ignored() -> None:
     nobody = changed(SAFE_MULTICAST[:48] + SAFE_MULTICAST[80:], 36, "00 00 00 00")
     assert read(ALICE, nobody) == []
     assert read(ALICE, changed(SAFE_MULTICAST, 48, "61 20 62 00")) == []  # no group has such a name
-    leave = changed(JOIN_OF_GRP1, 0, "80 00 02 80")
+    leave = changed(A_JOIN, 0, "80 00 02 80")
     assert requests(ALICE, leave) == [frames.Leave("grp1")]
     assert requests(ALICE, changed(leave, 48, ALICE.encode().hex() + "00")) == []
 

@@ -143,6 +143,7 @@ def _portions(pairs: list[tuple[Idler, str]]) -> Iterator[list[tuple[Idler, str]
 
 
 def dial(address: str) -> socket.socket:
+    """A connection to `unix:PATH` or `tcp:HOST:PORT`."""
     scheme, _, where = address.partition(":")
     if scheme == "tcp":
         return socket.create_connection(config.address(where))

@@ -93,6 +93,7 @@ def pack_name(name: str) -> bytes:
 
 
 def pack_names(names: tuple[str, ...]) -> bytes:
+    """The fields for names, one after the other."""
     return b"".join(map(pack_name, names))
 
 
