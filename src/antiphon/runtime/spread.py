@@ -42,9 +42,9 @@ class SpreadConnection(Connection):
             return None
         if size == 0:
             return None
-        data = shared[: kept + size]
+        data = bytes(shared[: kept + size])
         if self._incoming is None:
-            return self._greet(bytes(data))
+            return self._greet(data)
         whole, used, self._needed_bytes = self._incoming.split(data, time.time_ns() // 1_000)
         self._partial = bytearray(data[used:])
         return whole

@@ -14,11 +14,13 @@ in any order, we always write little-endian: some clients do not look.
 """
 
 from struct import Struct as Layout
+from typing import Literal
 
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 
 HEADER_BYTES = 48
+SIZE_AT = 44
 NAME_BYTES = 32
 NAMES_MAX = 100
 NAMES_AND_BODY_MAX_BYTES = 143_952
@@ -71,14 +73,20 @@ def parse_header(data: bytes | memoryview, at: int) -> tuple[int, bytes, int, by
     return kind & ~LITTLE, sender, count, hint, size
 
 
+def order_of(start: bytes) -> Literal["little", "big"]:
+    """In which the numbers of a header are written."""
+    (marked,) = _TYPE.unpack_from(start)
+    return "little" if marked & LITTLE == LITTLE else "big"
+
+
 def pack_header(kind: int, sender: bytes, count: int, hint: bytes, size: int) -> bytes:
     """A header as we write it."""
     return _LITTLE_HEADER.pack(kind | LITTLE, sender, count, hint, size)
 
 
-def parse_name(field: bytes | memoryview) -> str:
+def parse_name(field: bytes) -> str:
     """The name in a field, up to its NUL; what stands behind that is of no interest."""
-    name, end, _ = bytes(field).partition(b"\0")
+    name, end, _ = field.partition(b"\0")
     if not end:
         raise BadFrame("spread: a name does not end")
     try:
