@@ -127,7 +127,7 @@ class Cause(Enum):
     """Daemons with members came, or came back."""
 
 
-class View(Struct, frozen=True):
+class View(Struct, frozen=True, omit_defaults=True):
     """The members of a group from here on, delivered at the same point of the stream at every member."""
 
     group: str
@@ -139,6 +139,8 @@ class View(Struct, frozen=True):
     cause: Cause
     changed: tuple[str, ...]
     """Who joined, left or disconnected, was lost or came with a merge."""
+    parts: tuple[tuple[str, ...], ...] = ()
+    """With cause MERGE: the members by the view that they come from; one part is `transitional`."""
 
 
 class TransitionalSignal(Struct, frozen=True):

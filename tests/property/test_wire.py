@@ -266,10 +266,12 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     """A stamped bundle: its bytes, its header and its messages."""
     area = bundle.names_area(draw(names), groups := draw(st.lists(names, min_size=1, max_size=5)))
     service, flags = draw(st.sampled_from(Service)), draw(st.sampled_from((0, 1)))
-    tag, sent_us = draw(st.integers(-(1 << 15), (1 << 15) - 1)), draw(u64)
+    tag, sent_us, marks = draw(st.integers(-(1 << 15), (1 << 15) - 1)), draw(u64), draw(u32)
     payloads = draw(many_payloads)
     data = bytearray().join(
-        bundle.encode(area, len(groups), service, payloads, flags=flags, tag=tag, sent_us=sent_us)
+        bundle.encode(
+            area, len(groups), service, payloads, flags=flags, tag=tag, sent_us=sent_us, marks=marks
+        )
     )
     daemon, session, incarnation = draw(u16), draw(u32), draw(u32)
     sequence, number, previous, lts, aru = (draw(counters) for _ in range(5))
@@ -291,7 +293,7 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     )
     header = bundle.Header(
         len(data), service, flags, area, len(payloads), tag, daemon, session, incarnation,
-        sequence, number, previous, lts, aru, destinations, sent_us,
+        sequence, number, previous, lts, aru, destinations, sent_us, marks,
     )  # fmt: skip
     return bytes(data), header, payloads
 

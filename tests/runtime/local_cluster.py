@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from raw_client import status, wait_until
 
 from antiphon.config import Config
@@ -31,6 +32,24 @@ def is_formed(places: Iterable[str], daemons: Sequence[str]) -> bool:
 def wait_formed(places: Sequence[str], daemons: Sequence[str]) -> None:
     """Until those who listen at `places` are in one view of exactly `daemons`."""
     wait_until(lambda: is_formed(places, daemons))
+
+
+def with_spread(config: Config, directory: Path) -> Config:
+    """The same daemons, each with a TCP port and a unix socket for Spread's clients."""
+
+    def places(name: str) -> tuple[str, str]:
+        return f"unix:{directory}/{name}.spread", "tcp:127.0.0.1:0"
+
+    return structs.replace(
+        config,
+        sites=tuple(
+            structs.replace(
+                site,
+                daemon=tuple(structs.replace(daemon, spread=places(daemon.name)) for daemon in site.daemon),
+            )
+            for site in config.sites
+        ),
+    )
 
 
 class Cluster:

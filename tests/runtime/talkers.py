@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
+from typing import Protocol
 
 from diary import Diary
 from msgspec import Struct
 
 import antiphon
 from antiphon import Message, Service
+from antiphon.client import Event as Received
 from antiphon.client import ask_status
 from antiphon.config import Config
 from antiphon.errors import Disconnected, Refused
@@ -24,6 +26,8 @@ EVERYBODY = "all"
 GROUPS = ("red", "green", "blue")
 LARGE_BYTES = 2_500_000
 MIDDLING_BYTES = 20_000
+UNIQUE_BYTES = 8
+"""Of random payload, so that no two messages of a run are alike."""
 PATIENCE_S = 60.0
 """Only to keep a failing test from hanging."""
 LAST_WORD = b"that was all"
@@ -73,16 +77,45 @@ def plan(random: Random, others: list[str], *, restless: bool, large: bool) -> I
             joined.clear()
             yield Restart()
         elif chance < 0.08:
-            body = random.randbytes(random.randrange(MIDDLING_BYTES))
+            body = random.randbytes(UNIQUE_BYTES + random.randrange(MIDDLING_BYTES))
             yield Say((random.choice(GROUPS),), [body], random.choice(list(Service)), False)
         elif chance < 0.16:
             yield Say((random.choice(others),), [random.randbytes(100)], random.choice(list(Service)), False)
         elif chance < 0.6:
             groups = tuple(random.sample(GROUPS, random.choice((1, 1, 1, 2, 3))))
-            payloads = [random.randbytes(random.randrange(400)) for _ in range(random.choice((1, 1, 3, 20)))]
+            sizes = [UNIQUE_BYTES + random.randrange(400) for _ in range(random.choice((1, 1, 3, 20)))]
+            payloads = [random.randbytes(size) for size in sizes]
             yield Say(groups, payloads, random.choice(list(Service)), random.random() < 0.1)
         else:
             yield Rest(random.uniform(0.001, 0.03))
+
+
+class BlockingSession(Protocol):
+    """What a talker with threads asks of its session."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def daemon(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    def join(self, group: str) -> None: ...
+    def leave(self, group: str) -> None: ...
+    def send(
+        self, groups: tuple[str, ...], payload: bytes, service: Service, *, self_discard: bool
+    ) -> None: ...
+    def close(self) -> None: ...
+    def __iter__(self) -> Iterator[Received]: ...
+
+
+Connect = Callable[[str, str], BlockingSession]
+"""From a place and a name."""
+
+
+def connect_ours(place: str, name: str) -> BlockingSession:
+    return antiphon.blocking.connect(place, name=name)
 
 
 class Assembly:
@@ -98,7 +131,7 @@ class Assembly:
         self.barrier = threading.Barrier(talkers, timeout=PATIENCE_S)
         self.talkers = talkers
 
-    def begin(self, session: antiphon.Session | antiphon.blocking.Session) -> Diary:
+    def begin(self, session: antiphon.Session | BlockingSession) -> Diary:
         daemon = session.daemon
         incarnation = ask_status(session.address)["incarnation"]
         diary = Diary(session.name, daemon, self.config.daemon_number(daemon), incarnation, session.number)
@@ -182,10 +215,11 @@ class AsyncTalker:
 
 
 class BlockingTalker:
-    """A talker with threads: one talks, another listens."""
+    """A talker with threads: one talks, another listens. `connect` makes its sessions."""
 
-    def __init__(self, assembly: Assembly, place: str, name: str) -> None:
+    def __init__(self, assembly: Assembly, place: str, name: str, connect: Connect) -> None:
         self._assembly = assembly
+        self._connect_session = connect
         self._place = place
         self._name = name
 
@@ -215,7 +249,7 @@ class BlockingTalker:
     def _connect(self) -> None:
         while True:
             try:
-                self._session = antiphon.blocking.connect(self._place, name=self._name)
+                self._session = self._connect_session(self._place, self._name)
                 break
             except Refused as refused:  # the old session's end is still on its way
                 assert refused.code == "name-taken"
@@ -225,7 +259,7 @@ class BlockingTalker:
         self._listening.start()
         self._move(EVERYBODY, True)
 
-    def _listen(self, session: antiphon.blocking.Session, diary: Diary) -> None:
+    def _listen(self, session: BlockingSession, diary: Diary) -> None:
         last_words = 0
         try:
             for event in session:
@@ -256,13 +290,16 @@ def talk(
     seed: int,
     seconds: float,
     trouble: Callable[[], None] | None = None,
+    connect_others: Connect | None = None,
 ) -> list[Diary]:
     """Two talkers at each of `places`, one of each kind; every second place has restless ones, and the last
-    talker begins with a large message.
+    talker begins with a large message. With `connect_others`, the first of each two has sessions of that
+    kind instead of an event loop.
 
     They talk for so long, and for as long as `trouble` takes, which runs meanwhile and leaves all together.
     """
-    names = [(f"{kind}{index}", place) for index, place in enumerate(places) for kind in ("aio", "thread")]
+    kinds = ("aio" if connect_others is None else "other", "thread")
+    names = [(f"{kind}{index}", place) for index, place in enumerate(places) for kind in kinds]
     daemon_at = {place: daemon.name for _, daemon in config.daemons() for place in daemon.clients}
     private = [f"#{name}#{daemon_at[place]}" for name, place in names]
     assembly = Assembly(config, seed, seconds, len(names))
@@ -285,8 +322,9 @@ def talk(
 
     def blocking(index: int, name: str, place: str) -> None:
         others = [one for one in private if f"#{name}#" not in one]
-        talker = BlockingTalker(assembly, place, name)
-        talker.run(others, restless=index % 4 == 1, large=index == len(names) - 1)
+        connect = connect_others if connect_others and name.startswith("other") else connect_ours
+        talker = BlockingTalker(assembly, place, name, connect)
+        talker.run(others, restless=index % 4 < 2, large=index == len(names) - 1)
 
     def make_trouble(trouble: Callable[[], None]) -> None:
         try:
@@ -299,7 +337,7 @@ def talk(
         assembly.is_troubled = True
         threads.append(threading.Thread(target=guarded, args=(partial(make_trouble, trouble),)))
     for index, (name, place) in enumerate(names):
-        if name.startswith("thread"):
+        if not name.startswith("aio"):
             threads.append(threading.Thread(target=guarded, args=(partial(blocking, index, name, place),)))
     for thread in threads:
         thread.start()

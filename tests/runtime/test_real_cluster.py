@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 from diary import DaemonWatcher, Diary, Entry, Witness, entry, merge
-from local_cluster import Cluster, wait_formed
+from local_cluster import Cluster, wait_formed, with_spread
 from process_cluster import ProcessCluster
 from raw_client import wait_until
-from talkers import EVERYBODY, talk
+from spread_session import Interpreter, speaks_spread
+from talkers import EVERYBODY, Connect, talk
 
 from antiphon.client import ask_status
 from antiphon.config import Config, Settings
@@ -149,10 +150,11 @@ class Run:
         expected: frozenset[Event],
         places: list[str] | None = None,
         trouble: Callable[[], None] | None = None,
+        connect_others: Connect | None = None,
     ) -> None:
         """Talk at these places, by default everywhere, and judge what came of it."""
         with watch_buffers(places or self.places, self.witnessed):
-            diaries = talk(self.config, places or self.places, seed, seconds, trouble)
+            diaries = talk(self.config, places or self.places, seed, seconds, trouble, connect_others)
         for witness in self._witnesses:
             self.witnessed += witness.entries
         assert_promises_kept(self.config, seed, diaries, self.witnessed, expected)
@@ -188,6 +190,30 @@ def test_all_promises_are_kept_through_a_partition(cluster: Cluster) -> None:
 
     expected = CALM | {Event.TRANSSIG, Event.STRANSSIG}
     run.judge(seed=7, seconds=3, expected=expected, trouble=part_and_meet)
+
+
+def test_all_promises_are_kept_to_spread_clients_beside_ours_through_a_partition(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = with_spread(local_config(3, cluster.directory, delay_ms=1, settings=HASTY), cluster.directory)
+    interpreter = Interpreter(monkeypatch)
+    run = Run(cluster, config)
+
+    def part_and_meet() -> None:
+        for parts in (((0, 1), (2,)), ((0, 2), (1,)), ((0,), (1,), (2,))):
+            run.separate(*parts)
+            time.sleep(0.5)
+            run.reunite()
+            time.sleep(0.5)
+
+    spread_places = {daemon.clients[0]: daemon.spread_places[0] for _, daemon in config.daemons()}
+    run.judge(
+        seed=9,
+        seconds=3,
+        expected=CALM | {Event.TRANSSIG, Event.STRANSSIG},
+        trouble=part_and_meet,
+        connect_others=speaks_spread(interpreter, spread_places),
+    )
 
 
 def test_all_promises_are_kept_while_a_daemon_crashes_and_comes_back(cluster: Cluster) -> None:

@@ -46,6 +46,8 @@ def test_an_empty_package_keeps_the_contracts(tmp_path: Path) -> None:
         ("core", "random"),
         ("wire", "time"),
         ("wire", "antiphon.core"),
+        ("spreadwire", "antiphon.core"),
+        ("spreadwire", "antiphon.runtime"),
         ("core", "antiphon.runtime"),
         ("runtime", "antiphon.simulator"),
         ("simulator", "antiphon.runtime"),

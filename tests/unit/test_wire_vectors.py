@@ -176,6 +176,7 @@ def test_room_is_left_for_the_seal() -> None:
         (0, 0xA8, "packet: not ours"),
         (1, 0x01, "packet: unknown version"),
         (1, 0x02, "packet: unknown version"),
+        (1, 0x03, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
         (2, 0x0D, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
@@ -200,7 +201,7 @@ def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> N
 # The bundle -----------------------------------------------------------------------------------------------
 
 BUNDLE_HEAD = (
-    "00000077            # length",
+    "0000007B            # length",
     "01                  # kind: bundle",
     "04                  # service: agreed",
     "01                  # flags: self-discard",
@@ -222,6 +223,7 @@ BUNDLE_STAMP = (
 )
 BUNDLE_REST = (
     "00000000000F4240    # sent_us: 1,000,000",
+    "90000080            # marks",
     "09 23616E6E2365617374     # sender: #ann#east",
     "04 6E657773         # first group: news",
     "04 63686174         # second group: chat",
@@ -245,6 +247,7 @@ def test_a_bundle_as_the_client_writes_it() -> None:
         flags=bundle.Flag.SELF_DISCARD,
         tag=-7,
         sent_us=1_000_000,
+        marks=0x9000_0080,
     )
     assert b"".join(buffers) == UNSTAMPED
     assert bundle.parse_from_client(UNSTAMPED).names == names
@@ -289,6 +292,7 @@ def test_a_bundle_as_every_daemon_reads_it() -> None:
         aru=48,
         destinations=(1 << 63) | 1,
         sent_us=1_000_000,
+        marks=0x9000_0080,
     )
     assert bundle.parse_names(header.names) == ("#ann#east", "news", "chat")
     assert bundle.peek_lines(STAMPED[: bundle.HEADER_BYTES]) == (55, 48)
@@ -322,9 +326,9 @@ def test_flags_of_bundles() -> None:
         (9, 0x13, "a name does not fit"),
         (10, 0x01, "longer than its frame"),
         (11, 0x00, "no message"),
-        (80, 0x00, "a name does not fit"),
-        (80, 0x20, "a name does not fit"),
-        (82, 0xE9, "a name is not ASCII"),
+        (84, 0x00, "a name does not fit"),
+        (84, 0x20, "a name does not fit"),
+        (86, 0xE9, "a name is not ASCII"),
     ],
 )
 def test_one_wrong_byte_in_a_bundle_has_its_reason(offset: int, byte: int, reason: str) -> None:
@@ -343,7 +347,7 @@ def test_one_wrong_byte_in_a_bundle_has_its_reason(offset: int, byte: int, reaso
         (6, 0x10, "flags that a client may not set"),
         (6, 0x20, "flags that a client may not set"),
         (6, 0x40, "flags that a client may not set"),
-        (103, 0x06, "payloads do not fill it"),
+        (107, 0x06, "payloads do not fill it"),
     ],
 )
 def test_what_a_client_may_not_write_has_its_reason(offset: int, byte: int, reason: str) -> None:
@@ -377,13 +381,13 @@ VIEW_ID_VECTOR = (
 FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
     (
         frames.Connect(
-            version=2, name="ann", priority=9, views=False, accepts=True, slow="disconnect", warnings=True
+            version=3, name="ann", priority=9, views=False, accepts=True, slow="disconnect", warnings=True
         ),
         [
             "00000059 02    # length, kind: control",
             "88             # eight entries",
             text("type") + text("connect"),
-            text("version") + "02",
+            text("version") + "03",
             text("name") + text("ann"),
             text("priority") + "09",
             text("views") + "C2    # false",
@@ -400,12 +404,12 @@ FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
 
 FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
     (
-        frames.Welcome(2, 3, "#ann#east1", "east1", 2, 16_777_216),
+        frames.Welcome(3, 3, "#ann#east1", "east1", 2, 16_777_216),
         [
             "00000068 02",
             "87             # seven entries",
             text("type") + text("welcome"),
-            text("version") + "02",
+            text("version") + "03",
             text("session") + "03",
             text("name") + text("#ann#east1"),
             text("daemon") + text("east1"),

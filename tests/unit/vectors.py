@@ -30,7 +30,7 @@ def head_of(kind: PacketKind, number: int = 0, view: int = 0x00000F0000001402) -
 def head_vector(kind: str, number: str, view: str = "00000F0000001402") -> bytes:
     return octets(
         "A7          # magic",
-        "03          # version",
+        "04          # version",
         f"{kind}     # kind",
         "00          # seal: plain",
         "D1E57001    # digest",

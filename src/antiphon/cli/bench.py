@@ -219,6 +219,73 @@ def priority(
     _table(f"Latency beside {flooders} floods of low priority", rows, json)
 
 
+def spread(json: Json = False, seconds: Seconds = 3.0) -> None:
+    """Programs that speak Spread's protocol, at our daemons: messages a second, and latency.
+
+    One program sends agreed messages, each with a write of its own, as Spread's libraries do; another one
+    gets them, at the same daemon and at another. "of ours" is the rate as a part of what our own library
+    reaches when every message is a bundle of its own. Latency is one-way, at 1,000 messages a second.
+
+    \b
+    Example:
+      antiphon bench spread --seconds 1 --json
+    """
+    rows: list[dict[str, Any]] = []
+    cases = (("local", 1), ("hop", 2))
+    with progress("measuring", len(cases) * (2 * len(SIZES_BYTES) + len(SERVICES))) as advance:
+        for name, sites in cases:
+            for size_bytes in SIZES_BYTES:
+                rates = []
+                for speaks_spread in (True, False):
+                    with daemons(sites, spread=speaks_spread) as addresses:
+                        plan = Plan(
+                            addresses[0],
+                            tuple(addresses[-1:]),
+                            size_bytes=size_bytes,
+                            seconds=seconds,
+                            bundle=False,
+                            spread=speaks_spread,
+                        )
+                        rates.append(run(plan).received[0])
+                    advance(1)
+                theirs, ours = rates
+                row = {
+                    "case": name,
+                    "service": "agreed",
+                    "size_bytes": size_bytes,
+                    "messages_per_s": round(theirs.messages_per_s, 1),
+                    "megabytes_per_s": round(theirs.megabytes_per_s, 3),
+                    "of_ours": _ratio(theirs.messages_per_s, ours.messages_per_s),
+                    "p50_us": None,
+                    "p99_us": None,
+                }
+                _tell(row, rows, json)
+            with daemons(sites, spread=True) as addresses:
+                for service in SERVICES:
+                    plan = Plan(
+                        addresses[0],
+                        tuple(addresses[-1:]),
+                        service=service,
+                        rate_per_s=LIGHT_RATE_PER_S,
+                        seconds=seconds,
+                        spread=True,
+                    )
+                    received = run(plan).received[0]
+                    row = {
+                        "case": name,
+                        "service": service.name.lower(),
+                        "size_bytes": plan.size_bytes,
+                        "messages_per_s": round(received.messages_per_s, 1),
+                        "megabytes_per_s": round(received.megabytes_per_s, 3),
+                        "of_ours": None,
+                        "p50_us": received.p50_us,
+                        "p99_us": received.p99_us,
+                    }
+                    _tell(row, rows, json)
+                    advance(1)
+    _table("Clients that speak Spread's protocol", rows, json)
+
+
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
     """What the receiver of one case measured, with fresh daemons."""
     chosen = CASES[case]

@@ -1,4 +1,4 @@
-"""Check a configuration file, or print one to start from."""
+"""Check a configuration file, print one to start from, or make one from that of Spread."""
 
 import sys
 from pathlib import Path

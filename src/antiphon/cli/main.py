@@ -25,6 +25,7 @@ from antiphon.cli import (
     demo,
     explain,
     flood,
+    import_spread,
     ingest,
     journal,
     lab,
@@ -104,10 +105,18 @@ _VERBS: dict[str, Callable[..., None]] = {
     "lab": lab.lab,
 }
 _VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
-    "config": (config.__doc__, {"check": config.check, "example": config.example}),
+    "config": (
+        config.__doc__,
+        {"check": config.check, "example": config.example, "import-spread": import_spread.import_spread},
+    ),
     "bench": (
         bench.__doc__,
-        {"throughput": bench.throughput, "latency": bench.latency, "priority": bench.priority},
+        {
+            "throughput": bench.throughput,
+            "latency": bench.latency,
+            "priority": bench.priority,
+            "spread": bench.spread,
+        },
     ),
 }
 

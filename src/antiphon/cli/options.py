@@ -74,10 +74,10 @@ def slow_policy(word: str | None) -> SlowPolicy | None:
     return None
 
 
-def read_file(path: Path) -> str:
-    """The text of a file that the user named, or a UsageError."""
+def read_file(path: Path, errors: str = "strict") -> str:
+    """The text of a file that the user named, or a UsageError. `errors`: as in Python's open."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8", errors=errors)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UsageError(f"cannot read {path}: {reason}") from None

@@ -121,6 +121,8 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     where = f"at site {answer['site']} of cluster {answer['cluster']}"
     yield f"daemon {answer['daemon']} {where}, process {runtime['pid']}"
     yield f"clients connect to: {', '.join(runtime['places']) or 'nowhere, the configuration names no place'}"
+    if runtime["spread_places"]:
+        yield f"Spread's clients connect to: {', '.join(runtime['spread_places'])}"
     yield from _verdict(answer, faults)
     yield from _view(answer)
     yield _ordering(answer["ordering"], answer["daemon"])

@@ -97,6 +97,11 @@ def _check_site(site: SiteConfig, key: Key) -> None:
         for index, listener in enumerate(daemon.clients):
             with _fault_at((*at, "clients", index)):
                 check_listener(listener)
+        for index, listener in enumerate(daemon.spread_places):
+            with _fault_at((*at, "spread", index) if isinstance(daemon.spread, tuple) else (*at, "spread")):
+                check_listener(listener)
+                if listener in daemon.clients:
+                    raise ConfigError(f"{listener!r} is among `clients`, too: a place speaks one language")
 
 
 @contextmanager

@@ -52,6 +52,10 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
     protocol: Protocol = "hop"
 
 
+SPREAD_PORT = 4_803
+"""Where Spread's clients look if nobody tells them."""
+
+
 class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One daemon: where its peers and its clients reach it."""
 
@@ -60,6 +64,20 @@ class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
     clients: tuple[str, ...] = ()
     tcp_address: str | None = None
     """Where daemons at sites that a `tcp` link joins to its own reach it; None: at `address`."""
+    spread: bool | Annotated[int, Meta(ge=1, le=65_535)] | tuple[str, ...] = False
+    """Where clients that speak Spread's protocol connect: a port, at which they look for a TCP port of the
+    daemon's host and for a unix socket; True for Spread's own; or the places, like `clients`."""
+
+    @property
+    def spread_places(self) -> tuple[str, ...]:
+        """The places that `spread` means."""
+        if isinstance(self.spread, tuple):
+            return self.spread
+        if self.spread is False:
+            return ()
+        port = SPREAD_PORT if self.spread is True else self.spread
+        host = self.address.rpartition(":")[0]
+        return f"tcp:{host}:{port}", f"unix:/tmp/{port}"
 
     @property
     def stream_address(self) -> str:

@@ -20,20 +20,27 @@ _START_TIMEOUT_S = 20.0
 _START_EACH_S = 2.0
 """More for each daemon: they start at the same time, on as many cores as there are."""
 _STOP_TIMEOUT_S = 5.0
+_SPREAD = ".spread"
+"""Behind the place of our own clients."""
 
 
 @contextmanager
 def daemons(
-    sites: int, *, per_site: int = 1, protocol: Protocol = "hop", rate_bytes_per_s: int = 0
+    sites: int,
+    *,
+    per_site: int = 1,
+    protocol: Protocol = "hop",
+    rate_bytes_per_s: int = 0,
+    spread: bool = False,
 ) -> Iterator[list[str]]:
     """Start the daemon processes of so many sites, joined by links of this protocol, and wait until they have
-    found each other; yields the addresses for their clients. With a rate, the links between sites carry no
-    more. All are gone afterwards."""
+    found each other; yields the addresses for their clients, or for Spread's. With a rate, the links between
+    sites carry no more. All are gone afterwards."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
         config = local_config(sites, directory, daemons=per_site, protocol=protocol)
         file = directory / "cluster.toml"
-        file.write_text(as_toml(config, rate_bytes_per_s))
+        file.write_text(as_toml(config, rate_bytes_per_s, spread=spread))
         started = []
         for _, daemon in config.daemons():
             log = stack.enter_context((directory / f"{daemon.name}.log").open("w+"))
@@ -47,11 +54,12 @@ def daemons(
             wait_for_daemon(process, log, address, patience_s)
         addresses = [address for _, _, address in started]
         _wait_formed(addresses, config.daemon_names, patience_s)
-        yield addresses
+        yield [f"{address}{_SPREAD}" for address in addresses] if spread else addresses
 
 
-def as_toml(config: Config, rate_bytes_per_s: int = 0) -> str:
-    """`config` as a file for daemon processes. With a rate, the links between sites carry no more."""
+def as_toml(config: Config, rate_bytes_per_s: int = 0, *, spread: bool = False) -> str:
+    """`config` as a file for daemon processes. With a rate, the links between sites carry no more; with
+    `spread`, there is a socket for Spread's clients beside each of our own."""
     text = "[cluster]\n"
     for key in config.settings.__struct_fields__:
         value = getattr(config.settings, key)
@@ -62,6 +70,8 @@ def as_toml(config: Config, rate_bytes_per_s: int = 0) -> str:
         for daemon in site.daemon:
             text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
             text += f'clients = ["{daemon.clients[0]}"]\n'
+            if spread:
+                text += f'spread = ["{daemon.clients[0]}{_SPREAD}"]\n'
             if daemon.tcp_address is not None:
                 text += f'tcp_address = "{daemon.tcp_address}"\n'
     for link in config.links:

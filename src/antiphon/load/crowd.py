@@ -50,7 +50,7 @@ class Idler:
     """One session: a socket, and how many of its requests were answered."""
 
     def __init__(self, address: str, name: str) -> None:
-        self.socket = _dial(address)
+        self.socket = dial(address)
         self.answers = 0
         self._name = name.encode()
         self._rest = b""
@@ -142,7 +142,8 @@ def _portions(pairs: list[tuple[Idler, str]]) -> Iterator[list[tuple[Idler, str]
         yield pairs[start : start + JOINS_AT_ONCE]
 
 
-def _dial(address: str) -> socket.socket:
+def dial(address: str) -> socket.socket:
+    """A connection to `unix:PATH` or `tcp:HOST:PORT`."""
     scheme, _, where = address.partition(":")
     if scheme == "tcp":
         return socket.create_connection(config.address(where))

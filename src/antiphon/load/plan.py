@@ -31,6 +31,8 @@ class Plan(Struct, frozen=True):
     """At most this many messages; 0 leaves it to the time."""
     bundle: bool = True
     """Whether the sender's library gathers messages into bundles."""
+    spread: bool = False
+    """Whether the addresses are places where Spread is spoken, and the sender and the members speak it."""
     trace: str | None = None
     """A folder for the traces of the sender and the members."""
 

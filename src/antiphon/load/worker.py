@@ -14,7 +14,9 @@ import msgspec
 
 import antiphon
 from antiphon.errors import AntiphonError, UsageError
-from antiphon.load.plan import END_TAG, Failed, Plan, Ready, Received, Sent, percentile
+from antiphon.load import spread
+from antiphon.load.plan import END_TAG, Failed, Plan, Ready, Received, Sent
+from antiphon.load.tally import Tally
 from antiphon.service import Service
 from antiphon.types import Envelope, Message
 
@@ -91,47 +93,18 @@ async def receive(plan: Plan, address: str | None) -> Received:
 
 
 async def _count(session: "antiphon.Session") -> Received:
-    tally = _Tally()
-    while not tally.ended:
+    tally = Tally()
+    while True:
         async with asyncio.timeout(_SILENCE_TIMEOUT_S):
             events = await session.receive_many()
             now_us = time.time_ns() // 1000
-        tally.take(events, now_us)
-    return tally.report()
-
-
-class _Tally:
-    """Counts what arrives."""
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._messages = 0
-        self._payload_bytes = 0
-        self._first_us = 0
-        self._last_us = 0
-        self._latencies: list[tuple[int, int]] = []
-        """Latency and number of messages of each bundle."""
-
-    def take(self, events: "list[antiphon.Event]", now_us: int) -> None:
-        """Count the messages of one reading, bundle by bundle."""
         for envelope, bundle in groupby(events, key=_envelope):
             if envelope is None:
                 continue
             if envelope.tag == END_TAG:
-                self.ended = True
-                return
+                return tally.report()
             lengths = [len(event.payload) for event in bundle if type(event) is Message]
-            self._messages += len(lengths)
-            self._payload_bytes += sum(lengths)
-            self._latencies.append((now_us - envelope.sent_us, len(lengths)))
-            self._first_us = self._first_us or now_us
-            self._last_us = now_us
-
-    def report(self) -> Received:
-        settled = sorted(self._latencies[len(self._latencies) // 10 :])  # the first tenth warms caches up
-        seconds = (self._last_us - self._first_us) / 1e6
-        p50_us, p99_us = percentile(settled, 0.5), percentile(settled, 0.99)
-        return Received(self._messages, self._payload_bytes, seconds, p50_us, p99_us)
+            tally.count(lengths, now_us - envelope.sent_us, now_us)
 
 
 def _envelope(event: "antiphon.Event") -> Envelope | None:
@@ -149,7 +122,9 @@ def main() -> None:
     plan = msgspec.json.decode(plan_text, type=Plan)
     try:
         if role == "send":
-            _say(asyncio.run(send(plan)))
+            _say(spread.send(plan) if plan.spread else asyncio.run(send(plan)))
+        elif plan.spread:
+            _say(spread.receive(plan, addresses[0], lambda: _say(Ready())))
         else:
             _say(asyncio.run(receive(plan, addresses[0] if addresses else None)))
     except TimeoutError:

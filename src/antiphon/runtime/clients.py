@@ -14,18 +14,21 @@ newcomers wait in the listeners' queues. At most FAREWELLS_MAX clients on their 
 oldest gets what its socket takes at once and is closed.
 """
 
+import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec import Struct
 
-from antiphon.config import Settings
+from antiphon.config import Config
 from antiphon.core.node import Node
 from antiphon.errors import BadFrame
 from antiphon.runtime.connection import READ_BYTES, Connection, Phase
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
 from antiphon.runtime.notices import Notices
+from antiphon.runtime.spread import SpreadConnection
+from antiphon.spreadwire.outgoing import Outgoing
 from antiphon.wire import frames
 
 GREETINGS_MAX = 256
@@ -55,6 +58,8 @@ class ClientCounters(Struct):
     """What happened with clients since the start."""
 
     accepted: int = 0
+    spread: int = 0
+    """Of these, the ones that came to speak Spread."""
     refused: int = 0
     bad_frames: int = 0
     slow_receivers: int = 0
@@ -70,8 +75,9 @@ class Clients:
     """The connections of a daemon and their sessions in its node."""
 
     def __init__(
-        self, loop: Loop, node: Node, settings: Settings, notices: Notices, status: Callable[[int], bytes]
+        self, loop: Loop, node: Node, config: Config, notices: Notices, status: Callable[[int], bytes]
     ) -> None:
+        settings = config.settings
         self.counters = ClientCounters()
         self._loop = loop
         self._node = node
@@ -80,6 +86,7 @@ class Clients:
         self._grace_us = min(SLOW_GRACE_US, round(settings.slow_patience_ms * 1_000))
         self._notices = notices
         self._status = status
+        self._outgoing = Outgoing(config.daemon_names)
         self._listeners: list[Listener] = []
         self._accepts_at_us: int | None = None
         """When to go on accepting, while that is paused."""
@@ -213,11 +220,17 @@ class Clients:
             if client is None:
                 return
             self.counters.accepted += 1
-            connection = Connection(client)
+            connection = self._connection(listener, client)
             connection.deadline_us = now + GREETING_TIMEOUT_US
             self._make_room(self._greetings, GREETINGS_MAX)
             self._greetings[connection] = None
             self._watch(connection)
+
+    def _connection(self, listener: Listener, client: socket.socket) -> Connection:
+        if listener.protocol == "spread":
+            self.counters.spread += 1
+            return SpreadConnection(client, self._outgoing, self._node.sessions.is_taken)
+        return Connection(client)
 
     def _stop_accepting(self, until_us: int) -> None:
         """Newcomers wait in the listeners' queues for a while."""
@@ -262,6 +275,8 @@ class Clients:
                 if phase is Phase.OPEN:
                     room_bytes = self._node.sessions.input_room(connection.session)
                 received = connection.read(self._shared, room_bytes)
+                if connection.waiting_bytes and phase is Phase.GREETING:
+                    self._touch(connection)  # some protocols answer before there is a session
                 if received is None:
                     self._gone(connection, now)
                 else:

@@ -139,9 +139,12 @@ class Connection:
 
     def queue(self, frame: Buffer) -> None:
         """Have a whole frame written, after those that wait already."""
-        if not self.is_deaf:
-            self._output.append(frame)
-            self.waiting_bytes += len(frame)
+        self._put(frame)
+
+    def _put(self, data: Buffer) -> None:
+        if data and not self.is_deaf:
+            self._output.append(data)
+            self.waiting_bytes += len(data)
 
     def queue_first(self, frame: Buffer) -> None:
         """Have a whole frame written before those that wait, but not into one that is begun."""
@@ -198,7 +201,7 @@ class Connection:
         self._output.clear()
         self.waiting_bytes = 0
         if begun is not None:
-            self.queue(begun)
+            self._put(begun)
 
     def finish(self) -> None:
         """Tell the client that nothing more comes."""

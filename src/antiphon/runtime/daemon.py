@@ -98,7 +98,15 @@ class Daemon:
     @property
     def places(self) -> tuple[str, ...]:
         """Where clients can connect, once the daemon listens."""
-        return tuple(listener.place for listener in self._listeners)
+        return self._places("antiphon")
+
+    @property
+    def spread_places(self) -> tuple[str, ...]:
+        """Where Spread's clients can connect."""
+        return self._places("spread")
+
+    def _places(self, protocol: str) -> tuple[str, ...]:
+        return tuple(listener.place for listener in self._listeners if listener.protocol == protocol)
 
     # Life -------------------------------------------------------------------------------------------------
 
@@ -149,10 +157,15 @@ class Daemon:
             for place in daemons[self._number].clients:
                 self._listeners.append(Listener(place))
                 opened.callback(self._listeners[-1].close)
+            for place in daemons[self._number].spread_places:
+                self._listeners.append(Listener(place, "spread"))
+                opened.callback(self._listeners[-1].close)
             self._make_node()
             opened.pop_all()
         _serving.add(self)
         _logger.info("daemon %s listens on %s:%d and %s", self.name, *own, ", ".join(self.places))
+        if self.spread_places:
+            _logger.info("daemon %s speaks Spread on %s", self.name, ", ".join(self.spread_places))
 
     def _open_streams(self) -> StreamSockets | None:
         """The sockets for daemons that are reached over TCP, if there are any."""
@@ -184,7 +197,7 @@ class Daemon:
         if len(config.daemons_of(config.site_of(self._number))) > 1:
             self._multicast = Multicast(config, self._number, incarnation, self._udp, now_us())
         self._loop = loop = Loop()
-        self._clients = Clients(loop, self._node, config.settings, Notices(_logger), self._status)
+        self._clients = Clients(loop, self._node, config, Notices(_logger), self._status)
         self._clients.listen(self._listeners)
         loop.register(self._udp.fileno(), self._on_datagrams, READABLE)
         if self._multicast is not None and self._multicast.is_open:
@@ -375,6 +388,7 @@ class Daemon:
         runtime: dict[str, object] = {
             "pid": os.getpid(),
             "places": self.places,
+            "spread_places": self.spread_places,
             "gso": udp.offload.gso,
             "gro": udp.offload.gro,
             "udp": udp.counters,

@@ -4,6 +4,7 @@ import os
 import socket
 import stat
 from contextlib import suppress
+from typing import Literal
 
 from antiphon.config import address
 from antiphon.errors import ConnectError
@@ -14,6 +15,10 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP
 """A client whose machine has vanished is noticed within a minute (seconds, seconds, probes)."""
 
 
+Protocol = Literal["antiphon", "spread"]
+"""What its clients speak."""
+
+
 class Listener:
     """One listening socket, from `unix:PATH` or `tcp:HOST:PORT`.
 
@@ -21,7 +26,8 @@ class Listener:
     is removed on close, unless another daemon has put its own in place since.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, protocol: Protocol = "antiphon") -> None:
+        self.protocol: Protocol = protocol
         scheme, _, where = place.partition(":")
         self._path = where if scheme == "unix" else None
         try:
@@ -30,6 +36,8 @@ class Listener:
             if isinstance(error, ConnectError):
                 raise
             raise ConnectError(f"cannot listen on {place}: {error.strerror or error}") from None
+        if self._path and protocol == "spread":
+            os.chmod(self._path, 0o666)  # as Spread has it: whoever is on this machine
         self._file = os.stat(self._path) if self._path else None
         self._socket.setblocking(False)
 

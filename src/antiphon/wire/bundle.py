@@ -19,7 +19,8 @@
     56     8    aru            * the source's agreed line when it stamped the bundle
     64     8    destinations   * mask of the sites that have receivers
     72     8    sent_us        the client's clock when the bundle was begun
-    80          names          sender, then each group: one length byte and ASCII
+    80     4    marks          what a client of another protocol said about its messages; ours leave it 0
+    84          names          sender, then each group: one length byte and ASCII
     ...         lengths        message_count x 4 bytes
     ...         payloads
 
@@ -41,11 +42,11 @@ from antiphon.types import BatchStamp, Envelope, Message
 
 FRAME_KIND_BUNDLE = 1
 
-_HEADER = Layout("!IBBBBHHhHIIQQQQQQQ")
+_HEADER = Layout("!IBBBBHHhHIIQQQQQQQI")
 _STAMP = Layout("!HIIQQQQQQ")
 _STAMP_OFFSET = 14
 HEADER_BYTES = _HEADER.size
-assert HEADER_BYTES == 80
+assert HEADER_BYTES == 84
 
 _SERVICES = {int(service): service for service in Service}
 _NAMES_CACHE_MAX = 4_096
@@ -98,6 +99,7 @@ class Header(Struct, frozen=True):
     aru: int
     destinations: int
     sent_us: int
+    marks: int = 0
 
 
 def names_area(sender: str, groups: Sequence[str]) -> bytes:
@@ -157,6 +159,7 @@ def encode(
     flags: int = 0,
     tag: int = 0,
     sent_us: int = 0,
+    marks: int = 0,
 ) -> list[bytes]:
     """A bundle, unstamped, as buffers for one scatter-gather write."""
     count = len(payloads)
@@ -165,7 +168,7 @@ def encode(
     length = HEADER_BYTES + len(names) + len(table) + sum(lengths)
     header = _HEADER.pack(
         length, FRAME_KIND_BUNDLE, service, flags, group_count, len(names), count, tag,
-        0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us, marks,
     )  # fmt: skip
     return [header, names, table, *payloads]
 
@@ -176,7 +179,7 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
         raise BadFrame("bundle: shorter than its header")
     (
         length, kind, service, flags, group_count, names_bytes, message_count, tag,
-        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us,
+        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us, marks,
     ) = _HEADER.unpack_from(bundle)  # fmt: skip
     if length != len(bundle) or kind != FRAME_KIND_BUNDLE:
         raise BadFrame("bundle: wrong length or kind")
@@ -196,7 +199,7 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
         raise BadFrame("bundle: wrong number of names")
     return Header(
         length, _SERVICES[service], flags, names, message_count, tag,
-        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us,
+        daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us, marks,
     )  # fmt: skip
 
 

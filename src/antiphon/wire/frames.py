@@ -19,7 +19,7 @@ from antiphon.errors import BadFrame
 from antiphon.types import Left, SlowReceiver, TransitionalSignal, View
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 HEAD = Layout("!IB")
 HEAD_BYTES = HEAD.size

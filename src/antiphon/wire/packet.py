@@ -2,7 +2,7 @@
 
     offset size  field
      0     1    magic          0xA7
-     1     1    version        3
+     1     1    version        4
      2     1    kind           see PacketKind
      3     1    seal           0: plain. Otherwise a key number: the body is encrypted and the packet ends
                                in a tag of 16 bytes. Every size below leaves room for that tag.
@@ -44,7 +44,7 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 
 MAGIC = 0xA7
-VERSION = 3
+VERSION = 4
 SEAL_TAG_BYTES = 16
 
 _PREFIX = Layout("!BBBBIHHIQ")

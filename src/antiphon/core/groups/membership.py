@@ -182,12 +182,14 @@ class Membership:
         cause: Cause,
         changed: tuple[str, ...],
         gone: Member | None = None,
+        *,
+        parts: tuple[tuple[str, ...], ...] = (),
     ) -> Change:
         """Give a group its next view."""
         group.view = view_id
         group.is_signalled = False
         members = tuple(group.members.values())
-        view = View(group.name, view_id, members, transitional, cause, changed)
+        view = View(group.name, view_id, members, transitional, cause, changed, parts)
         return Change(view, dict(group.members), gone)
 
     # When daemons come and go ---------------------------------------------------------------------------
@@ -263,7 +265,11 @@ class Membership:
             newcomers = tuple(
                 member_name for member_name in group.members.values() if member_name not in came_along
             )
-            changes.append(self._view(group, view_id, came_along, Cause.MERGE, newcomers))
+            came_from = tuple(
+                tuple(member_name for *_, member_name in sorted(part))
+                for _, part in sorted(parts[name].items())
+            )
+            changes.append(self._view(group, view_id, came_along, Cause.MERGE, newcomers, parts=came_from))
         return changes
 
 

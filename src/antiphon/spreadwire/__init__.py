@@ -1,0 +1,1 @@
+"""The Spread client protocol, spoken by our daemon, and its configuration file."""
