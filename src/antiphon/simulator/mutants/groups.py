@@ -360,6 +360,6 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "cut short, taken for whole", "a merge of groups that was cut short is not made good",
         frozenset(("2.4", "2.7", "2.20")), Changeover, "conclude", _cut_short_taken_for_whole, "apart",
-        shown_by=1,
+        shown_by=9,
     ),
 )  # fmt: skip

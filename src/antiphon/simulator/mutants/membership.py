@@ -259,7 +259,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "clock at the identifier", "a daemon's clock is set back to the identifier of its new view",
         frozenset(("2.12", "2.13")), Term, "__init__", _clock_at_the_identifier, "merge",
-        seeds=20, shown_by=12,
+        shown_by=9,
     ),
     Mutant(
         "deaf to new lives", "a daemon whose machine was started anew is not heard for a long time",

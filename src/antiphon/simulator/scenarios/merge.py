@@ -2,7 +2,7 @@
 
 A packet of a view that has ended may come when the next one works, over the same link. And where the daemon
 that proposes the next view is far away, the clocks of the others are ahead of the view's identifier: by much
-if they send much after their last beat that it hears before the view is there.
+if they send much after the last beat that it hears before the view is there.
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from random import Random
 from antiphon.config import LinkConfig, Settings
 from antiphon.service import Service
 from antiphon.simulator.habits import EVERY_SERVICE, Habits
-from antiphon.simulator.incidents import Flood, Partition, Trigger
-from antiphon.simulator.network import AnyFault, Duplicate, Reorder
+from antiphon.simulator.incidents import Flood, Partition, Trigger, Trouble
+from antiphon.simulator.network import AnyFault, Duplicate, Loss, Reorder
 from antiphon.simulator.plan import ClientPlan, Daemon, Plan, Route, Site
 from antiphon.simulator.scenarios.parts import coalesce_of, wide
 
@@ -98,7 +98,7 @@ def _bursts(
     random: Random, names: list[str], incidents: list[Partition], latency_us: int
 ) -> Iterator[Trigger]:
     """After each partition: the first daemon has proposed a view, and one far from it sends much just before
-    it learns so. The next beat would tell the first one of that, and it has a chance to be too late."""
+    it learns so. The beats that would tell the first one of that are lost."""
     for parted in incidents:
         burst = Flood(
             at_us=parted.at_us + parted.for_us,
@@ -108,8 +108,15 @@ def _bursts(
             services=(Service.FIFO, Service.AGREED),
             size_max_bytes=50,
         )
-        before_us = random.randrange(min(latency_us, round(JOIN_MS * 500)))
-        yield Trigger("statetrans", burst, latency_us - before_us, names[0])
+        lossy = Trouble(
+            at_us=burst.at_us,
+            fault=Loss(random.uniform(0.6, 1.0)),
+            daemons=(names[0], names[1]),
+            for_us=round(JOIN_MS * 1_000),
+        )
+        after_us = latency_us - random.randrange(min(latency_us, round(JOIN_MS * 500)))
+        yield Trigger("statetrans", burst, after_us, names[0])
+        yield Trigger("statetrans", lossy, after_us, names[0])
 
 
 def _late(random: Random) -> tuple[AnyFault, ...]:
