@@ -148,25 +148,29 @@ def _cpu_s(pid: int) -> float:
 
 
 def plot(figures: Sequence[Figure]) -> str:
-    """Seconds by events, beside the straight line through the first and the last, as SVG."""
-    most_events, most_s = max(one.events for one in figures), max(one.seconds for one in figures)
+    """Seconds of the processor by events, beside the straight line through the first and the last, as SVG."""
+    most_events, most_s = max(one.events for one in figures), max(one.cpu_s for one in figures)
 
     def place(events: float, seconds: float) -> str:
         x = EDGE + events / most_events * (WIDTH - 2 * EDGE)
         y = HEIGHT - EDGE - seconds / most_s * (HEIGHT - 2 * EDGE)
         return f"{x:.1f},{y:.1f}"
 
-    points = [place(one.events, one.seconds) for one in figures]
+    points = [place(one.events, one.cpu_s) for one in figures]
     words = []
     for one, point in zip(figures, points, strict=True):
         x, y = point.split(",")
-        label = f"{one.events / MILLION:.1f} M: {one.seconds:.0f} s, {one.memory_bytes / 2**30:.1f} GB"
-        words.append(f'<circle cx="{x}" cy="{y}" r="4"/><text x="{x}" y="{float(y) - 10:.1f}">{label}</text>')
+        label = f"{one.events / MILLION:.1f} M: {one.cpu_s:.0f} s, {one.memory_bytes / 2**30:.1f} GB"
+        side = "end" if float(x) > WIDTH / 2 else "start"
+        words.append(
+            f'<circle cx="{x}" cy="{y}" r="4"/>'
+            f'<text x="{x}" y="{float(y) - 10:.1f}" text-anchor="{side}">{label}</text>'
+        )
     origin, right, top = place(0, 0), place(most_events, 0), place(0, most_s)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
         'font-size="12" text-anchor="middle">'
-        f'<text x="{WIDTH / 2}" y="20">antiphon check: seconds by events in the traces</text>'
+        f'<text x="{WIDTH / 2}" y="20">antiphon check: seconds of the processor by events in the traces</text>'
         f'<polyline fill="none" stroke="grey" points="{top} {origin} {right}"/>'
         f'<polyline fill="none" stroke="silver" stroke-dasharray="4" points="{points[0]} {points[-1]}"/>'
         f'<polyline fill="none" stroke="black" points="{" ".join(points)}"/>{"".join(words)}</svg>\n'
