@@ -40,6 +40,7 @@ test: setup
 test-long: setup
 	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
 	$(BIN)/antiphon simulate --seeds 0-1999 --scenario swarm
+	$(BIN)/antiphon simulate --seeds 0-1999 --scenario sites
 	$(BIN)/antiphon simulate --seeds 0-499 --scenario streams
 	$(BIN)/antiphon simulate --seeds 0-1999
 
