@@ -23,9 +23,9 @@ NameView = Callable[[int], ViewId]
 def _signal_once_and_for_all(original: Original) -> Original:
     """A group that has had a signal has none in its later views."""
 
-    def view(membership: Membership, group: Group, *arguments: Any) -> Change:
+    def view(membership: Membership, group: Group, *arguments: Any, **others: Any) -> Change:
         signalled = group.is_signalled
-        change: Change = original(membership, group, *arguments)
+        change: Change = original(membership, group, *arguments, **others)
         group.is_signalled = signalled
         return change
 
