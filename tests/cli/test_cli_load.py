@@ -65,6 +65,16 @@ def test_flood_tells_its_priority(antiphon: Run, addresses: list[str]) -> None:
     assert wrong.returncode == 2 and "low, medium, high" in wrong.stderr
 
 
+def test_bench_spread_measures_clients_of_the_other_protocol(antiphon: Run) -> None:
+    done = antiphon("bench", "spread", "--case", "local", "--size", "100", "--seconds", "0.2", "--json")
+    assert done.returncode == 0, done.stderr
+    flat_out, *paced = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (flat_out["case"], flat_out["service"], flat_out["size_bytes"]) == ("local", "agreed", 100)
+    assert flat_out["messages_per_s"] > 0 and flat_out["of_ours"] > 0
+    assert [row["service"] for row in paced] == ["reliable", "fifo", "agreed", "safe"]
+    assert all(0 < row["p50_us"] <= row["p99_us"] for row in paced)
+
+
 def test_bench_shows_people_a_table(antiphon: Run) -> None:
     done = antiphon("bench", "throughput", "--case", "hop", "--size", "1024", "--seconds", "0.1")
     assert (done.returncode, done.stderr) == (0, "")

@@ -16,7 +16,8 @@ from antiphon.cli import entry
 
 VERBS = (
     "demo", "daemon", "status", "explain", "send", "listen", "chat", "flood", "simulate",
-    "config check", "config example", "bench throughput", "bench latency",
+    "journal", "check", "report", "ingest", "campaign", "lab", "config check", "config example",
+    "config import-spread", "bench throughput", "bench latency", "bench priority", "bench spread",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
+from msgspec import structs
 from rich import box
 from rich.table import Table
 
@@ -16,6 +17,7 @@ from antiphon.load.cluster import daemons
 from antiphon.load.plan import Plan, Received
 from antiphon.load.run import run, run_together
 from antiphon.service import Service
+from antiphon.spreadwire.layout import NAME_BYTES, NAMES_AND_BODY_MAX_BYTES
 from antiphon.types import PRIORITY_WORDS
 
 
@@ -41,6 +43,9 @@ CASES = {
     "ring": Case(1, 3, has_all=True),
     "ring-unbundled": Case(1, 3, is_bundled=False, has_all=True),
 }
+SPREAD_CASES = {"local": 1, "hop": 2}
+"""How many daemons there are, each in a site of its own."""
+SPREAD_MAX_BYTES = NAMES_AND_BODY_MAX_BYTES - NAME_BYTES
 SIZES_BYTES = (100, 1_024, 10_240)
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 LIGHT_RATE_PER_S = 1_000.0
@@ -219,71 +224,75 @@ def priority(
     _table(f"Latency beside {flooders} floods of low priority", rows, json)
 
 
-def spread(json: Json = False, seconds: Seconds = 3.0) -> None:
+def spread(
+    json: Json = False,
+    seconds: Seconds = 3.0,
+    case: Annotated[
+        list[str] | None,
+        typer.Option("--case", help=f"Only this case: {', '.join(SPREAD_CASES)}; may repeat."),
+    ] = None,
+    size: Annotated[
+        list[int] | None,
+        typer.Option("--size", min=8, max=SPREAD_MAX_BYTES, help="Only messages of this size; may repeat."),
+    ] = None,
+) -> None:
     """Programs that speak Spread's protocol, at our daemons: messages a second, and latency.
 
     One program sends agreed messages, each with a write of its own, as Spread's libraries do; another one
-    gets them, at the same daemon and at another. "of ours" is the rate as a part of what our own library
-    reaches when every message is a bundle of its own. Latency is one-way, at 1,000 messages a second.
+    gets them, at the same daemon (`local`) and at another (`hop`). "of ours" is the rate as a part of what
+    our own library reaches when every message is a bundle of its own. Latency is one-way, at 1,000 messages a
+    second of 100 bytes.
 
     \b
     Example:
-      antiphon bench spread --seconds 1 --json
+      antiphon bench spread --case local --seconds 1 --json
     """
+    cases = case or list(SPREAD_CASES)
+    unknown = [name for name in cases if name not in SPREAD_CASES]
+    if unknown:
+        raise UsageError(f"unknown case {unknown[0]!r}; known: {', '.join(SPREAD_CASES)}")
+    sizes = size or list(SIZES_BYTES)
     rows: list[dict[str, Any]] = []
-    cases = (("local", 1), ("hop", 2))
-    with progress("measuring", len(cases) * (2 * len(SIZES_BYTES) + len(SERVICES))) as advance:
-        for name, sites in cases:
-            for size_bytes in SIZES_BYTES:
+    with progress("measuring", len(cases) * (2 * len(sizes) + len(SERVICES))) as advance:
+        for name in cases:
+            for size_bytes in sizes:
+                plan = Plan(None, (), size_bytes=size_bytes, seconds=seconds, bundle=False)
                 rates = []
-                for speaks_spread in (True, False):
-                    with daemons(sites, spread=speaks_spread) as addresses:
-                        plan = Plan(
-                            addresses[0],
-                            tuple(addresses[-1:]),
-                            size_bytes=size_bytes,
-                            seconds=seconds,
-                            bundle=False,
-                            spread=speaks_spread,
-                        )
-                        rates.append(run(plan).received[0])
+                for spoken in (True, False):
+                    with daemons(SPREAD_CASES[name], spread=spoken) as addresses:
+                        rates.append(_between(addresses, structs.replace(plan, spread=spoken)))
                     advance(1)
-                theirs, ours = rates
-                row = {
-                    "case": name,
-                    "service": "agreed",
-                    "size_bytes": size_bytes,
-                    "messages_per_s": round(theirs.messages_per_s, 1),
-                    "megabytes_per_s": round(theirs.megabytes_per_s, 3),
-                    "of_ours": _ratio(theirs.messages_per_s, ours.messages_per_s),
-                    "p50_us": None,
-                    "p99_us": None,
-                }
-                _tell(row, rows, json)
-            with daemons(sites, spread=True) as addresses:
+                _tell(_spread_row(name, size_bytes, rates[0], rates[1], None), rows, json)
+            with daemons(SPREAD_CASES[name], spread=True) as addresses:
                 for service in SERVICES:
                     plan = Plan(
-                        addresses[0],
-                        tuple(addresses[-1:]),
-                        service=service,
-                        rate_per_s=LIGHT_RATE_PER_S,
-                        seconds=seconds,
-                        spread=True,
+                        None, (), service=service, rate_per_s=LIGHT_RATE_PER_S, seconds=seconds, spread=True
                     )
-                    received = run(plan).received[0]
-                    row = {
-                        "case": name,
-                        "service": service.name.lower(),
-                        "size_bytes": plan.size_bytes,
-                        "messages_per_s": round(received.messages_per_s, 1),
-                        "megabytes_per_s": round(received.megabytes_per_s, 3),
-                        "of_ours": None,
-                        "p50_us": received.p50_us,
-                        "p99_us": received.p99_us,
-                    }
+                    row = _spread_row(name, plan.size_bytes, _between(addresses, plan), None, service)
                     _tell(row, rows, json)
                     advance(1)
     _table("Clients that speak Spread's protocol", rows, json)
+
+
+def _between(addresses: list[str], plan: Plan) -> Received:
+    """What a receiver at the last address measured of a sender at the first."""
+    return run(structs.replace(plan, address=addresses[0], members=(addresses[-1],))).received[0]
+
+
+def _spread_row(
+    case: str, size_bytes: int, received: Received, ours: Received | None, service: Service | None
+) -> dict[str, Any]:
+    """With a service at a given rate, so that latency says something; or flat out, beside our own library."""
+    return {
+        "case": case,
+        "service": (service or Service.AGREED).name.lower(),
+        "size_bytes": size_bytes,
+        "messages_per_s": round(received.messages_per_s, 1),
+        "megabytes_per_s": round(received.megabytes_per_s, 3),
+        "of_ours": None if ours is None else _ratio(received.messages_per_s, ours.messages_per_s),
+        "p50_us": None if service is None else received.p50_us,
+        "p99_us": None if service is None else received.p99_us,
+    }
 
 
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
