@@ -155,6 +155,6 @@ RING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "late bundles not kept", "what is to be sent again to a joining site is lost without the token",
-        frozenset(("2.7", "2.10")), Origin, "flush", _outbox_forgotten, "sites", seeds=40, shown_by=2,
+        frozenset(("2.7", "2.10")), Origin, "flush", _outbox_forgotten, "sites", seeds=40, shown_by=13,
     ),
 )  # fmt: skip
