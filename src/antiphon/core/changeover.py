@@ -8,6 +8,8 @@ not know of bundles that were sent to a daemon because of a late join. What to d
 decided in `membership.recovery`, which also lists where it differs from the figures.
 """
 
+from collections import deque
+
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import parse_event, parse_groups
@@ -75,6 +77,7 @@ class Changeover:
         self._done: set[int] = set()
         self._committed = False
         self._signalled: set[str] = set()  # groups whose signal came before the general one
+        self._ends: deque[tuple[int, str]] | None = None  # where the certain part of each group ends
         self._is_signalled = False
 
     # Exchange -------------------------------------------------------------------------------------------
@@ -187,6 +190,8 @@ class Changeover:
             is_merge = will_merge and entry.header.flags & Flag.GROUPS
             if entry.header.lts > recovery.certain_line and not is_merge:
                 self._signal_all(recovery)
+            elif self._merging is None:
+                self._signal_up_to(entry.header.lts, kept, recovery)
             self._deliver(entry, recovery)
         self._signal_all(recovery)
         self._delivery.membership.forget_joins()
@@ -266,6 +271,27 @@ class Changeover:
                 if lts > recovery.line_of(()):
                     self._tell_signal(name, recovery)
             elif lts > self._line_of(group, recovery):
+                self._signal(group, recovery)
+
+    def _signal_up_to(self, lts: int, rest: list[Entry], recovery: Recovery) -> None:
+        """Signal the groups whose certain part is over before a bundle, also one for other groups: what is
+        before it may be a hole, and nobody knows for which group that was. Groups that somebody joins wait
+        for a bundle of their own, or for the general signal: that join may move where their part ends."""
+        membership = self._delivery.membership
+        if self._ends is None:
+            events = (parse_event(one.bundle, one.header) for one in rest if one.header.flags & Flag.EVENT)
+            joined = {event.group for event in events if event.kind == "join"}
+            self._ends = deque(
+                sorted(
+                    (self._line_of(group, recovery), name)
+                    for name, group in membership.groups.items()
+                    if name not in joined
+                )
+            )
+        while self._ends and self._ends[0][0] < lts:
+            _, name = self._ends.popleft()
+            group = membership.groups.get(name)
+            if group is not None:
                 self._signal(group, recovery)
 
     def _signal(self, group: Group, recovery: Recovery) -> None:
