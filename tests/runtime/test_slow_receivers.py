@@ -208,10 +208,12 @@ def test_one_reader_that_stops_costs_the_others_nothing_but_time(cluster: Cluste
 
 
 def test_a_reader_that_is_late_but_reads_is_not_cut_off_while_senders_wait_for_it(cluster: Cluster) -> None:
-    """Much more than the hard limit comes at once, and taking it takes longer than the first grace."""
-    first, second = started(
-        cluster, 2, unstable_bytes=2**25, output_hard_bytes=SOFT + 1, slow_patience_ms=60_000.0
+    """Much more than the hard limit comes at once, since the wish to hold takes its time to the sender, and
+    taking it takes longer than the first grace."""
+    settings = Settings(
+        unstable_bytes=2**25, output_soft_bytes=SOFT, output_hard_bytes=SOFT + 1, slow_patience_ms=60_000.0
     )
+    first, second = cluster.start(local_config(2, cluster.directory, delay_ms=50, settings=settings))
     with RawClient(first.places[0], "late") as late, RawClient(second.places[0], "ada") as ada:
         late.join("chat")
         count = 600
@@ -223,14 +225,13 @@ def test_a_reader_that_is_late_but_reads_is_not_cut_off_while_senders_wait_for_i
         deadline_s = time.monotonic() + 2.5 * SLOW_GRACE_US / 1e6
         while time.monotonic() < deadline_s:
             heard += read_frame(late) == frames.FrameKind.BUNDLE
-            time.sleep(0.01)
-        told = status(first.places[0])
-        waiting = max(told["runtime"]["output_bytes"].values())
+            time.sleep(0.05)
         while heard < count:
             heard += read_frame(late) == frames.FrameKind.BUNDLE
         sending.join(PATIENCE_S)
-        assert waiting > SOFT + 1
-        assert status(first.places[0])["runtime"]["clients"]["slow_receivers"] == 0
+        told = status(first.places[0])
+        assert told["slow_receivers"]["warned"] >= 1
+        assert told["runtime"]["clients"]["slow_receivers"] == 0
 
 
 def test_the_reason_reaches_a_program_that_reads_on(cluster: Cluster, small_client: None) -> None:

@@ -51,6 +51,7 @@ def folder() -> Iterator[Path]:
         yield Path(path)
 
 
+@pytest.mark.long
 def test_a_short_soak_keeps_every_rule_and_leaves_nothing(folder: Path) -> None:
     soaking = start(folder, "--seconds", str(SECONDS), "--json")
     out, err = soaking.communicate(timeout=PATIENCE_S)
