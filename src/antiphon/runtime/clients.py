@@ -376,15 +376,11 @@ class Clients:
         """Whether a client for which too much waits has more time to read it."""
         if connection.spared_until_us > now:
             return True
-        is_reading = connection.taken_bytes > connection.taken_before_bytes
+        is_reading = connection.has_read()
         if is_reading and connection.session in self._node.hold.slow_sessions:
-            self._spare(connection, now)
+            connection.spared_until_us = now + self._grace_us
             return True
         return False
-
-    def _spare(self, connection: Connection, now: int) -> None:
-        connection.spared_until_us = now + self._grace_us
-        connection.taken_before_bytes = connection.taken_bytes
 
     def _tell_backlog(self, connection: Connection, waiting_bytes: int, now: int) -> None:
         """The node wants to know how much output waits; it may have a warning for the client."""
@@ -394,7 +390,8 @@ class Clients:
         if notice is None:
             return
         if not notice.is_over:
-            self._spare(connection, now)
+            connection.spared_until_us = now + self._grace_us
+            connection.has_read()  # from now on
             self._notices.say(
                 "slow",
                 "%s reads too slowly (policy %s): %d bytes wait for it, it is cut off at %d",

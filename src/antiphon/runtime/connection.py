@@ -1,7 +1,9 @@
 """One client's connection as bytes: frames in, frames out, and nothing about what they mean."""
 
+import fcntl
 import socket
 import sys
+import termios
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -54,10 +56,8 @@ class Connection:
         """The node is told when at most, or more than, this waits."""
         self.spared_until_us = sys.maxsize
         """It is not cut off as a slow receiver before this; known once it was warned."""
-        self.taken_bytes = 0
-        """What its socket has taken of the output that could not be written at once."""
-        self.taken_before_bytes = 0
-        """The same when it was last spared."""
+        self._taken_bytes = 0  # of the output that could not be written at once
+        self._read_before = (0, 0)
         self.name = ""
         self.priority = 0
         """Of its session, too."""
@@ -93,31 +93,40 @@ class Connection:
         Views among them lie in `shared` and hold until the next read of any connection; a bytearray is the
         caller's own. BadFrame if what came can be no frame.
         """
-        try:
-            if self._needed_bytes > LARGE_FRAME_BYTES:
-                return self._read_large(shared)
-            kept = len(self._partial)
-            if kept:
-                shared[:kept] = self._partial
-            most = max(room_bytes, self._needed_bytes, kept + frames.HEAD_BYTES)
-            size = self._client.recv_into(shared[kept:most])
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if size == 0:
-            return None
-        data = shared[: kept + size]
+        if self._needed_bytes > LARGE_FRAME_BYTES:
+            return self._read_large(shared)
+        data = self._receive(shared, room_bytes)
+        if not data:
+            return None if data is None else []
         whole, used, self._needed_bytes = frames.split(data)
         self._partial = bytearray(data[used:])
         if self._needed_bytes > GREETING_MAX_BYTES and self.phase is Phase.GREETING:
             raise BadFrame("frame: longer than a greeting")
         return whole
 
+    def _receive(self, shared: memoryview, room_bytes: int) -> memoryview | None:
+        """What was kept and what has come behind it, in `shared`; empty if nothing has, None at the end."""
+        kept = len(self._partial)
+        if kept:
+            shared[:kept] = self._partial
+        most = max(room_bytes, self._needed_bytes, kept + frames.HEAD_BYTES)
+        try:
+            size = self._client.recv_into(shared[kept:most])
+        except BlockingIOError:
+            return shared[:0]
+        except OSError:
+            return None
+        return shared[: kept + size] if size else None
+
     def _read_large(self, shared: memoryview) -> Sequence[tuple[int, memoryview | bytearray]] | None:
         """More of a large frame, and not a byte of the next: when it is whole it need not be copied."""
         missing = self._needed_bytes - len(self._partial)
-        size = self._client.recv_into(shared, min(missing, len(shared)))
+        try:
+            size = self._client.recv_into(shared, min(missing, len(shared)))
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
         if size == 0:
             return None
         self._partial += shared[:size]
@@ -185,7 +194,7 @@ class Connection:
 
     def _drop_sent(self, sent: int) -> None:
         self.waiting_bytes -= sent
-        self.taken_bytes += sent
+        self._taken_bytes += sent
         output = self._output
         while sent >= (size := len(output[0])):
             output.popleft()
@@ -194,6 +203,16 @@ class Connection:
         if sent:
             output[0] = memoryview(output[0])[sent:]
             self._is_begun = True
+
+    def has_read(self) -> bool:
+        """Whether the client has read something since this was last asked: its socket has taken output, or
+        less of that lies in the kernel, which keeps so much that a slow reader makes no room for long."""
+        lying = bytearray(4)
+        with suppress(OSError):
+            fcntl.ioctl(self._client, termios.TIOCOUTQ, lying)
+        before, now = self._read_before, (self._taken_bytes, int.from_bytes(lying, sys.byteorder))
+        self._read_before = now
+        return now[0] > before[0] or now[1] < before[1]
 
     def drop_output(self) -> None:
         """Forget what waits, but for the rest of a frame that the client has seen the start of."""

@@ -30,19 +30,10 @@ class SpreadConnection(Connection):
     def read(
         self, shared: memoryview, room_bytes: int = READ_BYTES
     ) -> Sequence[tuple[int, memoryview | bytearray]] | None:
-        kept = len(self._partial)
-        if kept:
-            shared[:kept] = self._partial
-        most = max(room_bytes, self._needed_bytes, kept + 1)
-        try:
-            size = self._client.recv_into(shared[kept : min(most, len(shared))])
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if size == 0:
-            return None
-        data = bytes(shared[: kept + size])
+        received = self._receive(shared, room_bytes)
+        if not received:
+            return None if received is None else []
+        data = bytes(received)
         if self._incoming is None:
             return self._greet(data)
         whole, used, self._needed_bytes = self._incoming.split(data, time.time_ns() // 1_000)
