@@ -96,6 +96,7 @@ class Client:
         self.unread: deque[tuple[int, Output]] = deque()
         """For a slow reader: (bytes, what they say), oldest first."""
         self.unread_bytes = 0
+        self._read_bytes = 0
         self._low_bytes, self._high_bytes = -1, settings.output_soft_bytes
         self.views: dict[str, ViewNumber] = {}
         self.wanted: set[str] = set()
@@ -251,13 +252,15 @@ class Client:
         """The application reads the oldest waiting frame; returns its size."""
         size_bytes, output = self.unread.popleft()
         self.unread_bytes -= size_bytes
+        self._read_bytes += size_bytes
         self.take(output, now_us)
         self._tell_backlog(node_now_us)
         return size_bytes
 
     def _tell_backlog(self, node_now_us: int) -> None:
-        if not self._low_bytes < self.unread_bytes <= self._high_bytes:
-            band = self._node.backlog(self.session, self.unread_bytes, node_now_us)
+        is_behind = self._low_bytes >= 0
+        if is_behind or not self._low_bytes < self.unread_bytes <= self._high_bytes:
+            band = self._node.backlog(self.session, self.unread_bytes, self._read_bytes, node_now_us)
             self._low_bytes, self._high_bytes = band.low_bytes, band.high_bytes
 
     def close(self, now_us: int, cause: str) -> None:
