@@ -405,7 +405,7 @@ class Host:
 
     def _write_slowly(self, node: Node, client: Client, rate: int, size_bytes: int, output: Output) -> None:
         was_idle = not client.unread
-        if not client.queue(size_bytes, output, self.clock_us):
+        if not client.queue(size_bytes, output, self._world.now_us, self.clock_us):
             client.close(self._world.now_us, "slow-receiver")
             self._lose(client)
             node.lost(client.session, self.clock_us)

@@ -367,8 +367,12 @@ ORDERING: tuple[Mutant, ...] = (
         frozenset(("bounded",)), Backpressure, "receive", _pressure_ignored, "flood", shown_by=8,
     ),
     Mutant(
+        "pressure on all", "whoever sends waits for slow receivers, also those who send them nothing",
+        frozenset(("pressure",)), Backpressure, "holds", _pressure_on_all, "slow",
+    ),
+    Mutant(
         "pressure for ever", "senders wait for a slow receiver at a daemon that is no longer there",
-        frozenset(("2.17",)), Backpressure, "begin_view", _pressure_for_ever, "sites", seeds=120,
+        frozenset(("2.17",)), Backpressure, "begin_view", _pressure_for_ever, "sites", seeds=120, shown_by=9,
     ),
     Mutant(
         "window ignored", "a link sends all that it has, whatever is still unacknowledged",
