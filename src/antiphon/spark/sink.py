@@ -2,7 +2,7 @@
 
 Spark repeats a batch, or a part of one, whenever it does not know that all of it arrived: an executor died,
 or the query was killed and goes on from its checkpoint. The stamps of the repeated messages are the same, and
-whoever receives them drops those that it had; see `antiphon.client.batches`. For that, a part must have the
+receivers drop those that they had; see `antiphon.client.batches`. For that, a part must have the
 same rows in the same order again. The shape in the stamp is a checksum of the part's first message: a part
 that was cut otherwise is delivered as new rather than taken for a copy.
 
