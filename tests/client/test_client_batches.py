@@ -98,6 +98,34 @@ def test_queries_do_not_know_each_other_and_the_oldest_is_forgotten(monkeypatch:
     assert memory.is_new(BatchStamp("b", 0, 0, 1, 0), 1)
 
 
+def test_jobs_without_a_name_do_not_make_a_daily_one_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "BATCH_QUERIES_KEPT", 4)
+    memory = BatchMemory()
+    for batch in (1, 2):
+        memory.note(stamp(batch=batch), 1)
+    for job in range(20):
+        memory.note(BatchStamp(f"job {job}", 0, 0, 1, 0), 1)
+        assert len(memory._queries) <= 4
+    assert not memory.is_new(stamp(batch=1), 1)
+    assert not memory.is_new(BatchStamp("job 19", 0, 0, 1, 0), 1)
+    for query in "abcd":
+        for batch in (1, 2):
+            memory.note(BatchStamp(query, batch, 0, 1, 0), 1)
+    assert memory.is_new(stamp(batch=1), 1), "all have several batches: the least recent one is forgotten"
+
+
+def test_a_query_in_use_is_kept_although_it_has_one_batch(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "BATCH_QUERIES_KEPT", 4)
+    memory = BatchMemory()
+    for query in "abc":
+        for batch in (1, 2):
+            memory.note(BatchStamp(query, batch, 0, 1, 0), 1)
+    for query in "de":
+        memory.note(BatchStamp(query, 1, 0, 1, 0), 1)
+    assert not memory.is_new(BatchStamp("d", 1, 0, 1, 0), 1)
+    assert memory.is_new(BatchStamp("a", 1, 0, 1, 0), 1)
+
+
 def test_ranges_are_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "BATCH_RANGES_KEPT", 10)
     memory = BatchMemory()

@@ -15,6 +15,7 @@ The memory lasts as long as its session, through every reconnection. Whoever nee
 import logging
 from bisect import bisect_left
 from collections import OrderedDict
+from itertools import islice
 
 from antiphon import limits
 from antiphon.types import BatchStamp
@@ -172,8 +173,8 @@ class BatchMemory:
         return part
 
     def _stay_within_bounds(self) -> None:
-        """Forget batches but for the most recent one of each query, then the least recent queries; in the end
-        the last one, too: rather a copy too many than memory without end."""
+        """Forget batches but for the most recent one of each query, then whole queries; in the end the last
+        one, too: rather a copy too many than memory without end."""
         while self._range_count > limits.BATCH_OLDER_RANGES_KEPT and self._batch_count > len(
             self._queries
         ):  # some query has more than one batch
@@ -185,7 +186,14 @@ class BatchMemory:
             largest.forget_batch()
             self._count(largest, 1)
         while len(self._queries) > limits.BATCH_QUERIES_KEPT or self._range_count > limits.BATCH_RANGES_KEPT:
-            self._count(self._queries.popitem(last=False)[1], -1)
+            self._count(self._queries.pop(self._dispensable()), -1)
+
+    def _dispensable(self) -> str:
+        """The least recent query; before it, if it has several batches, one of the less recent half that has
+        one: jobs without a name have one each, and must not make a daily one forgotten."""
+        older = islice(self._queries.items(), (len(self._queries) + 1) // 2)
+        single = (name for name, query in older if len(query.batches) == 1 and not query.forgotten)
+        return next(single, next(iter(self._queries)))
 
     def _count(self, query: _Query, sign: int) -> None:
         """Count what a query has, or, before it changes, count it no more."""
