@@ -43,10 +43,18 @@ BATCH_PARTITIONS_MAX = 100_000
 """Parts of one batch: ten times what large clusters use."""
 BATCH_NUMBER_MAX = 10**18 - 1
 """Batches of a query and messages of a part: 18 digits."""
+BATCHES_KEPT = 400
+"""Batches of a query of which a receiver knows what it has had, so that a daily result can be repeated or
+filled in for more than a year; of as many ranges of batches before them it knows only that they came."""
 BATCH_QUERIES_KEPT = 1_024
-"""Queries of whose newest batch a receiver knows what it has had; the least recent one is forgotten."""
+"""Queries whose batches a receiver remembers. When there are more, the least recent one is forgotten, first
+those with a single batch: a job without a name is a query of its own."""
+BATCH_OLDER_RANGES_KEPT = 65_536
+"""Ranges of messages that it remembers in all of them, about 20 MB: one for each part, more where some were
+lost. When there are more, only the most recent batch of each query, the one that crashes repeat, is kept."""
 BATCH_RANGES_KEPT = 262_144
-"""Ranges of messages that it remembers in all of them: one for each part, more where some were lost."""
+"""Ranges of messages in those most recent batches: more than the parts of the largest batch. When there are
+more, the least recent queries are forgotten."""
 
 # Packets --------------------------------------------------------------------------------------------------
 PACKET_MIN_BYTES = 512
