@@ -160,7 +160,7 @@ class Multicast:
         self._say(PacketKind.PROBE, EVERYBODY)
 
     def _say(self, kind: PacketKind, receiver: int) -> None:
-        data = packet.head(
+        data = packet.whole(
             packet.prefix(
                 kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation
             )

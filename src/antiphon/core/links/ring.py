@@ -424,7 +424,7 @@ class Ring(Outgoing):
         self._is_wanted = self._is_parked = False
         self._go_us = self._hurry_us = None
         prefix = self._prefix(PacketKind.TOKEN, self._next)
-        self._passed = packet.head(prefix) + token.encode_token(going)
+        self._passed = packet.whole(prefix, token.encode_token(going))
         self._left_us = self._seen_us = now_us
         self._resend_wait_us = max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
         self._resend_us = now_us + self._resend_wait_us
@@ -457,7 +457,7 @@ class Ring(Outgoing):
         self._is_parked = self._has_rested = True
         self._go_us = now_us + self._hello_interval_us
         assert self.token is not None
-        data = packet.head(self._prefixes[PacketKind.HELD]) + token.encode_held(self.token.serial + 1)
+        data = packet.whole(self._prefixes[PacketKind.HELD], token.encode_held(self.token.serial + 1))
         self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
 
     def _hurry(self, now_us: int) -> None:
@@ -468,7 +468,7 @@ class Ring(Outgoing):
             self._hurry_us = max(now_us, self._seen_us + max(HURRY_MIN_US, FAIRNESS_ROUNDS * self._round_us))
         if self._hurry_us <= now_us:
             self._hurry_us = now_us + max(HURRY_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
-            self._emit_alone(self._keeper, packet.head(self._prefix(PacketKind.HURRY, self._keeper)))
+            self._emit_alone(self._keeper, packet.whole(self._prefix(PacketKind.HURRY, self._keeper)))
 
     # Time -------------------------------------------------------------------------------------------------
 

@@ -318,7 +318,7 @@ class DaemonMembership:
             receiver=receiver,
             incarnation=self._incarnation,
         )
-        data = packet.head(prefix) + body
+        data = packet.whole(prefix, body)
         self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
 
     # Losing a view --------------------------------------------------------------------------------------
