@@ -22,7 +22,7 @@ from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
-from antiphon.core.overlay.topology import choose_links
+from antiphon.core.overlay.topology import choose_links, missing_links, site_representative
 from antiphon.wire import membership as words
 from antiphon.wire import packet
 from antiphon.wire.membership import Beat, Proposal, Station
@@ -515,8 +515,8 @@ class DaemonMembership:
         self.forming = None
         self.is_active = True
         self.since_us = now_us
-        self.representative = self._site_representative(view)
-        self._missed = self._missed_in(view)
+        self.representative = site_representative(self._config, view.members, self._me)
+        self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
         self._change(State.OP, Reason.INSTALLED, now_us)
         if self.rounds.current is not None:
             record = self.rounds.current
@@ -529,20 +529,6 @@ class DaemonMembership:
             if number not in view.members or number in self._missed:
                 peer.ask_soon(self.timing.probe_us, now_us)
         self._plan_probe()
-
-    def _missed_in(self, view: DaemonView) -> frozenset[int]:
-        """The members to which this daemon should have a link and has none: its representative, or if it is
-        one, those of neighbouring sites."""
-        wanted = {self.representative}
-        if self.representative == self._me:
-            smallest: dict[int, int] = {}
-            for number in view.members:
-                smallest.setdefault(self._config.site_of(number), number)
-            wanted = set(smallest.values()) & self.peers.keys()
-        return frozenset(wanted - {self._me, *view.neighbours(self._me)})
-
-    def _site_representative(self, view: DaemonView) -> int:
-        return min(number for number in view.members if number in self._site_mates or number == self._me)
 
     # Time -----------------------------------------------------------------------------------------------
 
