@@ -14,7 +14,7 @@ Deviations:
 Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
@@ -94,6 +94,8 @@ class Ring(Outgoing):
         """Every member has every bundle up to this lts."""
         self.holds: frozenset[int] = frozenset()
         """Members whose clients are slow, by the last token."""
+        self.check_site: Callable[[Token, int], None] = lambda came, now_us: None
+        """Raises BadPacket for what a token says of the segment's bundles and cannot be; the owner knows."""
         self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
@@ -211,6 +213,8 @@ class Ring(Outgoing):
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
+        if data.head.number + data.count - 1 > self._sequence_max:
+            raise BadPacket("packet: number beyond what a ring sends")
         self.counters["packets_received"] += data.count
         news, duplicates = self.reception.take(data, now_us)
         self.counters["duplicates"] += duplicates
@@ -223,7 +227,9 @@ class Ring(Outgoing):
                 raise BadPacket("token: not from the one before us")
             self._receive_token(token.parse_token(word.body), now_us)
         elif kind == PacketKind.HELD:
-            if token.parse_held(word.body) > self._serial:
+            if word.head.sender != self._keeper:
+                raise BadPacket("held: not from the one that keeps the token")
+            if self._serial < token.parse_held(word.body) <= self._serial + len(self.members):
                 self._has_rested = True
                 self._arrived(now_us)
         elif kind == PacketKind.HURRY:
@@ -233,7 +239,7 @@ class Ring(Outgoing):
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
         if came.serial <= self._serial:
             return  # sent again although it had arrived
-        self._check(came)
+        self._check(came, now_us)
         if came.serial > len(self.members):
             self._everybody_is_there(now_us)
         self._serial = came.serial
@@ -250,10 +256,18 @@ class Ring(Outgoing):
         self._announced = came.link_sequence
         self._answer(came, now_us)
 
-    def _check(self, came: Token) -> None:
+    @property
+    def _sequence_max(self) -> int:
+        """The greatest number that a packet can have: what is open counts from what all, and so we, have."""
+        return self.reception.aru + limits.RING_OPEN_PACKETS + limits.RING_ROUND_PACKETS
+
+    def _check(self, came: Token, now_us: int) -> None:
         """BadPacket for a token that our ring cannot have made: with some of them it would stand for ever."""
         if came.link_sequence < self.reception.highest or came.site_sequence < self.site_sequence:
             raise BadPacket("token: counts backwards")
+        if came.serial > self._serial + len(self.members) or came.link_sequence > self._sequence_max:
+            raise BadPacket("token: counts too fast")
+        self.check_site(came, now_us)
         if not self._sent_in_round <= came.flow <= limits.RING_ROUND_PACKETS:
             raise BadPacket("token: impossible count of packets")
         named = {came.link_modifier, came.site_modifier} - {NOBODY} | set(came.holds)

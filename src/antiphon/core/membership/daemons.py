@@ -161,7 +161,7 @@ class DaemonMembership:
         if company is None or peer.number not in company.members:
             return False
         if incarnation != company.incarnation(peer.number):
-            if beat.echo_us < now_us - self.timing.suspect_us:
+            if not now_us - self.timing.suspect_us <= beat.echo_us <= now_us:
                 return False  # it may be an echo of the past; the answer to our own beat will tell
             self._lose(Reason.RESTARTED, peer.number, f"{self._name(peer.number)} was restarted", now_us)
             return True
@@ -212,8 +212,9 @@ class DaemonMembership:
             self._round = max(self._round, beat.round)
         for station in beat.stations:
             if station.daemon == self._me:
-                if station.incarnation != self._incarnation and station.serial >= self._serial:
-                    self._serial = station.serial + 1  # of our former life, after a clock went backwards
+                is_ours = (station.incarnation, station.serial) == (self._incarnation, self._serial)
+                if station.serial >= self._serial and not is_ours:
+                    self._serial = station.serial + 1  # of our former life, or in our name
                 continue
             if self._gathering.learn(station, now_us):
                 self._changed_us = now_us
@@ -293,11 +294,23 @@ class DaemonMembership:
     def _plan_probe(self) -> None:
         self._probe_us = min((peer.probe_us for peer in self._absent()), default=None)
 
-    def _beat(self, peer: Peer, now_us: int, *, question: bool, stations: tuple[Station, ...] = ()) -> None:
+    def ask(self, number: int, echo_us: int, now_us: int) -> None:
+        """Have a neighbour, whose beat with this clock value was refused, send another one at once."""
+        self._beat(self.peers[number], now_us, question=True, echo_us=echo_us)
+
+    def _beat(
+        self,
+        peer: Peer,
+        now_us: int,
+        *,
+        question: bool,
+        stations: tuple[Station, ...] = (),
+        echo_us: int = 0,
+    ) -> None:
         company = self.company
         beat = Beat(
             clock_us=now_us,
-            echo_us=peer.clock_us,
+            echo_us=echo_us or peer.clock_us,
             question=question,
             state=int(self.state),
             engaged=0 if company is None else company.id,
