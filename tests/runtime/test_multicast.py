@@ -55,13 +55,11 @@ class Member:
         sources = [self.udp, *([self.multicast] if self.multicast.is_open else [])]
         readable, _, _ = select.select(sources, [], [], wait_s)
         for source in readable:
-            source.drain(lambda data, segment_bytes: self._take(data, now_us))
+            source.drain(lambda data, segment_bytes, origin: self._take(data, now_us, origin))
         return bool(readable)
 
-    def _take(self, data: memoryview, now_us: int) -> None:
-        if self.multicast.is_probe(data):
-            self.multicast.take(data, now_us)
-        else:
+    def _take(self, data: memoryview, now_us: int, origin: int | None) -> None:
+        if not self.multicast.is_probe(data) or not self.multicast.take(data, now_us, origin):
             self.got.append(bytes(data))
 
     def close(self) -> None:

@@ -110,6 +110,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """For sessions that do not choose one themselves."""
     slow_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.SLOW_RECEIVER_PATIENCE_US / 1_000
     """How long a slow session may hold all senders before only its own queue grows."""
+    check_addresses: bool = True
+    """Whether a datagram counts only if it comes from the address of the daemon that it names."""
     membership: Preset = "wan"
     suspect_ms: Wait = None
     segment_ms: Wait = None

@@ -191,8 +191,9 @@ class Node:
 
     # Events: the network ----------------------------------------------------------------------------------
 
-    def receive(self, data: memoryview, segment_bytes: int, now_us: int) -> None:
-        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call.
+    def receive(self, data: memoryview, segment_bytes: int, now_us: int, origin: int | None = None) -> None:
+        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call. `origin` is
+        the daemon from whose address it came, or no daemon's number; None if the driver does not know.
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
@@ -203,9 +204,9 @@ class Node:
             elif incoming.head.sender in self.streams.states:
                 self.counters["packet: not over its connection"] += 1
             else:
-                self._receive(incoming, now_us)
+                self._receive(incoming, now_us, origin)
 
-    def _receive(self, incoming: Packet, now_us: int) -> None:
+    def _receive(self, incoming: Packet, now_us: int, origin: int | None = None) -> None:
         self.is_settled = False
         head = incoming.head
         if head.digest != self.config.digest:
@@ -213,6 +214,8 @@ class Node:
         elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
             if head.sender != self.me:  # a multicast comes back to its sender, too
                 self.counters["packet: not from a neighbour"] += 1
+        elif origin not in (None, head.sender):
+            self.counters["packet: from an address that is not its sender's"] += 1
         elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
             assert isinstance(incoming, Loose)
             self._door.receive(incoming, self.order.lines.clock, now_us)
