@@ -64,6 +64,28 @@ PACKET_MAX_BYTES = 60_000
 COUNTER_MAX = (1 << 62) - 1
 """The greatest lts or number that is believed: at a billion a second it lasts for a century, and what we
 count on from there still fits its field."""
+LTS_LEAD = 86_400_000_000 << 10
+"""How far stamps of others may be ahead at once: a day, if a Lamport clock counted every microsecond. Their
+low 10 bits are a daemon's number. Greater jumps are honest, too, when a daemon returns whose clock was
+right or wrong by years; those are believed after `PROOF_ROUNDS`."""
+LTS_PER_US = 1 << 10
+"""The fastest that a Lamport clock runs: a bundle each microsecond, ten times what a daemon can do."""
+LTS_CEILING = COUNTER_MAX - (1 << 59)
+"""No proof lifts a stamp beyond this (the year 2094 as the start of a clock): above it stamps count on with
+time only. What is left lasts for 17 years of `LTS_PER_US`, and for centuries of any real load."""
+LTS_START_MAX_US = (COUNTER_MAX - (1 << 60)) >> 10
+"""The latest wall clock (the year 2077) that a Lamport clock starts from; a later one is folded into the
+range."""
+CLOCK_LEAD_US = 60_000_000
+"""By so much the monotonic clock of another process may be ahead or behind at once. It is more when one of
+the two machines was suspended or set back to a snapshot, which is believed after `PROOF_ROUNDS`."""
+PROOF_ROUNDS = 2
+"""So many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
+that time does not explain is believed: one packet proves nothing."""
+PROOF_RETRY_US = 100_000
+"""A question that was not answered is asked again at the next such packet, but not more often than this."""
+ROUND_TRIP_MAX_US = 60_000_000
+"""A longer time between a packet and its answer was no round trip, and says nothing about the path."""
 TRAIN_MAX_BYTES = 65_000
 TRAIN_MAX_PACKETS = 64
 """What one GSO send may carry (the kernel takes 128 segments and 65,507 bytes)."""

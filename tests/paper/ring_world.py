@@ -87,7 +87,7 @@ class RingWorld(PassingTime):
         prefix = packet.prefix(
             kind, digest=DIGEST, sender=sender, receiver=addressee, incarnation=100 + sender, view=VIEW
         )
-        self.arrive(sender, receiver, packet.parse(memoryview(packet.head(prefix) + body)))
+        self.arrive(sender, receiver, packet.parse(memoryview(packet.whole(prefix, body))))
 
     def arrive(self, sender: int, receiver: int, incoming: Packet) -> None:
         """A packet came to one member; BadPacket if it will not have it."""

@@ -214,7 +214,7 @@ def test_a_packet_of_another_process_counts_for_nothing(pair: StreamPair) -> Non
     stranger = packet.prefix(PacketKind.DATA, digest=7, sender=1, receiver=0, incarnation=999, view=VIEW)
     heard_us = pair.ends[0].heard_us
     pair.now_us += 1
-    pair.arrive(0, packet.parse(memoryview(packet.head(stranger, 1))))
+    pair.arrive(0, packet.parse(memoryview(packet.whole(stranger, number=1))))
     assert pair.ends[0].heard_us == heard_us
 
 

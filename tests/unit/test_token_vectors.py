@@ -1,7 +1,7 @@
 """Golden bytes of the ring: the token, the words around it, and what no ring can have made."""
 
 import pytest
-from vectors import head_of, head_vector, octets, prefix_of
+from vectors import checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
 from antiphon.errors import BadPacket
@@ -40,11 +40,11 @@ REQUESTS_AT = 56
 
 
 def loose(kind: PacketKind, body: bytes) -> bytes:
-    return packet.head(prefix_of(kind)) + body
+    return packet.whole(prefix_of(kind), body)
 
 
 def test_token() -> None:
-    vector = head_vector("08", "0000000000000000") + TOKEN_VECTOR
+    vector = checked(head_vector("08", "0000000000000000") + TOKEN_VECTOR)
     assert loose(PacketKind.TOKEN, token.encode_token(TOKEN)) == vector
     assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.TOKEN), TOKEN_VECTOR)
     assert token.parse_token(TOKEN_VECTOR) == TOKEN
@@ -59,21 +59,22 @@ def test_the_first_token_of_a_ring() -> None:
 
 
 def test_hurry() -> None:
-    vector = head_vector("09", "0000000000000000")
+    vector = checked(head_vector("09", "0000000000000000"))
     assert loose(PacketKind.HURRY, b"") == vector
     assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.HURRY), b"")
 
 
 def test_held() -> None:
-    vector = head_vector("0A", "0000000000000000") + octets("0000000000000101    # serial of the token")
+    body = octets("0000000000000101    # serial of the token")
+    vector = checked(head_vector("0A", "0000000000000000") + body)
     assert loose(PacketKind.HELD, token.encode_held(0x101)) == vector
-    assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.HELD), vector[-8:])
-    assert token.parse_held(vector[-8:]) == 0x101
+    assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.HELD), body)
+    assert token.parse_held(body) == 0x101
 
 
 @pytest.mark.parametrize(("kind", "byte"), [(PacketKind.PROBE, "0B"), (PacketKind.PROBED, "0C")])
 def test_a_probe_and_its_answer_are_empty(kind: PacketKind, byte: str) -> None:
-    vector = head_vector(byte, "0000000000000000")
+    vector = checked(head_vector(byte, "0000000000000000"))
     assert loose(kind, b"") == vector
     assert packet.parse(memoryview(vector)) == Loose(head_of(kind), b"")
 

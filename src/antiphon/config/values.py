@@ -112,6 +112,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """How long those who send to a slow session wait while it hardly reads, before only its queue grows."""
     slow_own_patience_ms: Annotated[float, Meta(ge=0, le=3_600_000)] = limits.SLOW_OWN_PATIENCE_US / 1_000
     """The same for what the slow session sends to itself."""
+    check_addresses: bool = True
+    """Whether a datagram counts only if it comes from the address of the daemon that it names."""
     membership: Preset = "wan"
     suspect_ms: Wait = None
     segment_ms: Wait = None

@@ -22,6 +22,7 @@ a `Changeover` with a second term, over whose links the recovery runs.
 
 from collections import Counter
 
+from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
@@ -37,7 +38,9 @@ from antiphon.core.groups.slow import SlowSessions
 from antiphon.core.intake import Intake
 from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Ring
+from antiphon.core.membership.credence import Credence
 from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.door import Door
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView
@@ -53,7 +56,7 @@ from antiphon.core.term import Term, earliest_us
 from antiphon.core.watch import Watch
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
-from antiphon.wire import frames, membership, packet
+from antiphon.wire import frames, packet
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
 
@@ -98,13 +101,16 @@ class Node:
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[Header, GroupEvent]] = []  # seen before groups can count them
-        alone = DaemonView(stamp_after(wall_us << 10, self.me), (self.me,), (incarnation,), ())
+        start = stamp_after(wall_us % limits.LTS_START_MAX_US * limits.LTS_PER_US, self.me)
+        alone = DaemonView(start, (self.me,), (incarnation,), ())
+        self._credence = Credence(start, now_us)
         self.streams = Streams(config, self.me, self._working, self._receive, self.counters, self.datagrams)
         self.term = self._term_of(alone, alone.id, now_us)
         self._origin = self._origin_in(self.term)
         if observer is not None:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
+        self._door = Door(self.membership, self._credence, config.daemon_count, self.counters)
         self._watch = Watch(self.membership, config.daemon_names, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
         self.streams.watch = self._watch
@@ -183,8 +189,9 @@ class Node:
 
     # Events: the network ----------------------------------------------------------------------------------
 
-    def receive(self, data: memoryview, segment_bytes: int, now_us: int) -> None:
-        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call.
+    def receive(self, data: memoryview, segment_bytes: int, now_us: int, origin: int | None = None) -> None:
+        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call. `origin` is
+        the daemon from whose address it came, or no daemon's number; None if the driver does not know.
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
@@ -195,9 +202,9 @@ class Node:
             elif incoming.head.sender in self.streams.states:
                 self.counters["packet: not over its connection"] += 1
             else:
-                self._receive(incoming, now_us)
+                self._receive(incoming, now_us, origin)
 
-    def _receive(self, incoming: Packet, now_us: int) -> None:
+    def _receive(self, incoming: Packet, now_us: int, origin: int | None = None) -> None:
         self.is_settled = False
         head = incoming.head
         if head.digest != self.config.digest:
@@ -205,9 +212,11 @@ class Node:
         elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
             if head.sender != self.me:  # a multicast comes back to its sender, too
                 self.counters["packet: not from a neighbour"] += 1
+        elif origin not in (None, head.sender):
+            self.counters["packet: from an address that is not its sender's"] += 1
         elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
             assert isinstance(incoming, Loose)
-            self._receive_loose(incoming, now_us)
+            self._door.receive(incoming, self.order.lines.clock, now_us)
         else:
             self._receive_in_view(incoming, now_us)
 
@@ -226,18 +235,6 @@ class Node:
             self._intake.take(term, news, now_us)
             if self._changeover is not None:
                 self.membership.progress(now_us)
-
-    def _receive_loose(self, incoming: Loose, now_us: int) -> None:
-        head = incoming.head
-        try:
-            if head.kind == PacketKind.BEAT:
-                beat = membership.parse_beat(incoming.body, self.config.daemon_count)
-                self.membership.hear(head.sender, head.incarnation, beat, now_us)
-            else:
-                proposal = membership.parse_proposal(incoming.body, self.config.daemon_count)
-                self.membership.propose(head.sender, proposal, now_us)
-        except BadPacket as error:
-            self.counters[error.reason] += 1
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
@@ -338,21 +335,33 @@ class Node:
 
     # The membership's requests ----------------------------------------------------------------------------
 
+    # The stamps of the membership follow every clock that is believed. The clock of a view follows only those
+    # that its other members would find plausible, too: the rest of the way it goes with the next view.
+
+    @property
+    def _newest_term(self) -> Term:
+        return self.term if self._changeover is None else self._changeover.new
+
     @property
     def clock(self) -> int:
         """Lamport's."""
-        term = self.term if self._changeover is None else self._changeover.new
-        return term.order.lines.clock
+        return max(self._newest_term.order.lines.clock, self._credence.ahead)
 
     def tick(self) -> int:
         """A stamp of the Lamport clock."""
-        term = self.term if self._changeover is None else self._changeover.new
-        return term.order.lines.tick()
+        lines = self._newest_term.order.lines
+        if self._credence.ahead <= lines.clock:
+            return lines.tick()
+        self._credence.ahead = stamp_after(self._credence.ahead, self.me)
+        return self._credence.ahead
 
     def witness(self, lts: int) -> None:
-        """Another daemon's clock shows this."""
-        term = self.term if self._changeover is None else self._changeover.new
-        term.order.lines.saw(lts)
+        """Another daemon's clock shows this, and is believed."""
+        term = self._newest_term
+        if lts <= term.view.id + limits.LTS_LEAD // 2:
+            term.order.lines.saw(lts)
+        else:
+            self._credence.ahead = max(self._credence.ahead, lts)
 
     def freeze(self) -> None:
         """The installed view stops working. What its lines have already allowed is delivered."""

@@ -20,6 +20,7 @@ from antiphon.core.overlay import routing
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.core.overlay.topology import segments
+from antiphon.core.plausible import Reach
 from antiphon.errors import BadPacket
 from antiphon.wire.packet import Data, Packet, Update
 
@@ -75,6 +76,9 @@ class Term:
         branches = routing.branches(config, self.segments, view.links, me)
         self.forwarder = Forwarder(branches, self.links, self.ring, delta_us)
         self.order = SymmetricOrder(config.daemon_count, me, self.segments, view.id, clock)
+        self.reach = Reach(self.order, self.source_of, view.id, len(mine) == 1, now_us)
+        if self.ring is not None:
+            self.ring.check_site = self.reach.check_token
         self._serial = 0  # of our last update
         self.announcer = Announcer(delta_us, now_us, view.id)
         under_way_bytes = 4 * (settings.unstable_bytes + limits.FRAME_MAX_BYTES)
@@ -98,6 +102,8 @@ class Term:
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
         """A packet of this view came in: what is new of it. BadPacket if no neighbour can have sent it."""
         head = incoming.head
+        if isinstance(incoming, Data):
+            self.reach.check(incoming, now_us)
         ring = self.ring
         if ring is not None and head.sender in ring.mates:
             found = ring.receive(incoming, now_us)

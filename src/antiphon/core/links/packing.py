@@ -47,7 +47,7 @@ class Packer:
         self.waiting_bytes = 0
         self._prefix = prefix
         self._capacity = packet.capacity(packet_bytes)
-        self._segment_bytes = packet.HEAD_BYTES + self._capacity
+        self._segment_bytes = packet.HEAD_BYTES + self._capacity + packet.CHECK_BYTES
         self._step = self._capacity - packet.FRAGMENT_ITEM_BYTES
         self._fragments: deque[Fragment] = deque()
         self._start = 0  # how much of the first fragment is sent
@@ -125,6 +125,7 @@ class Packer:
 
     def _shared_packet(self, buffers: list[Buffer], number: int) -> int:
         """One packet with notices and as many pieces as fit; its size."""
+        first = len(buffers)
         buffers.append(packet.head(self._prefix, number))
         room = self._capacity
         while self._skips and room >= packet.SKIP_ITEM_BYTES:
@@ -149,7 +150,8 @@ class Packer:
             buffers += packet.fragment_item(fragment, self._start, self._start + taken)
             self._advance(taken)
             room -= packet.FRAGMENT_ITEM_BYTES + taken
-        return packet.HEAD_BYTES + self._capacity - room
+        buffers.append(packet.check(buffers[first:]))
+        return self._segment_bytes - room
 
     def _advance(self, taken: int) -> None:
         self._start += taken

@@ -14,7 +14,7 @@ Deviations:
 Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
@@ -92,6 +92,8 @@ class Ring(Outgoing):
         """What the last token that was here said of the segment's bundles."""
         self.site_aru = view
         """Every member has every bundle up to this lts."""
+        self.check_site: Callable[[Token, int], None] = lambda came, now_us: None
+        """Raises BadPacket for what a token says of the segment's bundles and cannot be; the owner knows."""
         self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
@@ -207,6 +209,8 @@ class Ring(Outgoing):
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
+        if data.head.number + data.count - 1 > self._sequence_max:
+            raise BadPacket("packet: number beyond what a ring sends")
         self.counters["packets_received"] += data.count
         news, duplicates = self.reception.take(data, now_us)
         self.counters["duplicates"] += duplicates
@@ -219,7 +223,9 @@ class Ring(Outgoing):
                 raise BadPacket("token: not from the one before us")
             self._receive_token(token.parse_token(word.body), now_us)
         elif kind == PacketKind.HELD:
-            if token.parse_held(word.body) > self._serial:
+            if word.head.sender != self._keeper:
+                raise BadPacket("held: not from the one that keeps the token")
+            if self._serial < token.parse_held(word.body) <= self._serial + len(self.members):
                 self._has_rested = True
                 self._arrived(now_us)
         elif kind == PacketKind.HURRY:
@@ -229,7 +235,7 @@ class Ring(Outgoing):
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
         if came.serial <= self._serial:
             return  # sent again although it had arrived
-        self._check(came)
+        self._check(came, now_us)
         if came.serial > len(self.members):
             self._everybody_is_there(now_us)
         self._serial = came.serial
@@ -245,10 +251,18 @@ class Ring(Outgoing):
         self._announced = came.link_sequence
         self._answer(came, now_us)
 
-    def _check(self, came: Token) -> None:
+    @property
+    def _sequence_max(self) -> int:
+        """The greatest number that a packet can have: what is open counts from what all, and so we, have."""
+        return self.reception.aru + limits.RING_OPEN_PACKETS + limits.RING_ROUND_PACKETS
+
+    def _check(self, came: Token, now_us: int) -> None:
         """BadPacket for a token that our ring cannot have made: with some of them it would stand for ever."""
         if came.link_sequence < self.reception.highest or came.site_sequence < self.site_sequence:
             raise BadPacket("token: counts backwards")
+        if came.serial > self._serial + len(self.members) or came.link_sequence > self._sequence_max:
+            raise BadPacket("token: counts too fast")
+        self.check_site(came, now_us)
         if not self._sent_in_round <= came.flow <= limits.RING_ROUND_PACKETS:
             raise BadPacket("token: impossible count of packets")
         named = {came.link_modifier, came.site_modifier} - {NOBODY}
@@ -412,7 +426,7 @@ class Ring(Outgoing):
         self._is_wanted = self._is_parked = False
         self._go_us = self._hurry_us = None
         prefix = self._prefix(PacketKind.TOKEN, self._next)
-        self._passed = packet.head(prefix) + token.encode_token(going)
+        self._passed = packet.whole(prefix, token.encode_token(going))
         self._left_us = self._seen_us = now_us
         self._resend_wait_us = max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
         self._resend_us = now_us + self._resend_wait_us
@@ -445,7 +459,7 @@ class Ring(Outgoing):
         self._is_parked = self._has_rested = True
         self._go_us = now_us + self._hello_interval_us
         assert self.token is not None
-        data = packet.head(self._prefixes[PacketKind.HELD]) + token.encode_held(self.token.serial + 1)
+        data = packet.whole(self._prefixes[PacketKind.HELD], token.encode_held(self.token.serial + 1))
         self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
 
     def _hurry(self, now_us: int) -> None:
@@ -456,7 +470,7 @@ class Ring(Outgoing):
             self._hurry_us = max(now_us, self._seen_us + max(HURRY_MIN_US, FAIRNESS_ROUNDS * self._round_us))
         if self._hurry_us <= now_us:
             self._hurry_us = now_us + max(HURRY_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
-            self._emit_alone(self._keeper, packet.head(self._prefix(PacketKind.HURRY, self._keeper)))
+            self._emit_alone(self._keeper, packet.whole(self._prefix(PacketKind.HURRY, self._keeper)))
 
     # Time -------------------------------------------------------------------------------------------------
 

@@ -131,6 +131,10 @@ class SymmetricOrder:
             self.lines.claim(self.source, 0, aru)
             self.moved = True
 
+    def contiguous(self, source: int) -> int:
+        """The number up to which every bundle of a source has come or was skipped."""
+        return self._sources[source].contiguous
+
     @property
     def held_count(self) -> int:
         return len(self._held)

@@ -9,7 +9,8 @@ from random import Random
 from msgspec import structs
 
 from antiphon.config import Settings
-from antiphon.simulator.incidents import AnyIncident, Cut, OneWay, Pause, Restart
+from antiphon.simulator.incidents import AnyIncident, Cut, OneWay, Pause, Restart, Trouble
+from antiphon.simulator.network import Corrupt
 from antiphon.simulator.plan import ClientPlan, Daemon, Route
 from antiphon.simulator.scenarios.parts import wide
 
@@ -96,6 +97,11 @@ def slow_readers(
             )
         slowed.append(structs.replace(client, habits=habits))
     return tuple(slowed), structs.replace(settings, output_soft_bytes=SLOW_OUTPUT_BYTES)
+
+
+def flipping(random: Random, working_us: int) -> AnyIncident:
+    """All paths flip bits now and then: a bad cable, or memory that fails in a router."""
+    return Trouble(fault=Corrupt(wide(random, 1, 100) / 1_000), for_us=working_us)
 
 
 def rebooted(random: Random, incidents: list[AnyIncident]) -> list[AnyIncident]:
