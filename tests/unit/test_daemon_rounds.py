@@ -5,7 +5,8 @@ from small_worlds import world_config
 
 from antiphon.config.timing import PRESETS
 from antiphon.core.effects import Datagram
-from antiphon.core.membership.daemons import STUCK_RECOVERIES, DaemonMembership
+from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.patience import STUCK_RECOVERIES
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView

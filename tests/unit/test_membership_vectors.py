@@ -10,7 +10,7 @@ from antiphon import limits
 from antiphon.core.groups import events
 from antiphon.core.groups.events import HostedGroup
 from antiphon.core.membership import recovery
-from antiphon.core.membership.daemons import STATIONS_PER_BEAT
+from antiphon.core.membership.patience import STATIONS_PER_BEAT
 from antiphon.core.ordering.state import SourceState
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service

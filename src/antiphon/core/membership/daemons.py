@@ -18,7 +18,15 @@ Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.membership.gathering import Gathering, Pair
+from antiphon.core.membership.patience import (
+    BETTER_AFTER_US,
+    GATHERS_MAX,
+    PATIENCE_GATHERS,
+    STATIONS_PER_BEAT,
+    STUCK_RECOVERIES,
+)
 from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.representatives import missed_links, site_representative
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
@@ -27,20 +35,6 @@ from antiphon.wire import membership as words
 from antiphon.wire import packet
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import PacketKind
-
-GATHERS_MAX = 6
-"""A gathering that always brings something new ends after so many times its usual length."""
-STUCK_RECOVERIES = 10
-"""A view that is being formed is given up after so many recovery times without news: a member that has got
-everything sees nothing of what others still send each other, perhaps over slow links. Those who wait for a
-member that has failed find out by its silence, much sooner."""
-STATIONS_PER_BEAT = 24
-"""So many stations fit a packet that crosses every path whole."""
-BETTER_AFTER_US = 30_000_000
-"""A link that is missing between two members is added when they have heard each other for so long without a
-break: every view change costs everybody a stop, and the view works without it."""
-PATIENCE_GATHERS = 9
-"""How many gatherings a daemon waits for another one's proposal."""
 
 
 class DaemonMembership:
@@ -515,8 +509,8 @@ class DaemonMembership:
         self.forming = None
         self.is_active = True
         self.since_us = now_us
-        self.representative = self._site_representative(view)
-        self._missed = self._missed_in(view)
+        self.representative = site_representative(self._config, view, self._me)
+        self._missed = missed_links(self._config, view, self._me)
         self._change(State.OP, Reason.INSTALLED, now_us)
         if self.rounds.current is not None:
             record = self.rounds.current
@@ -529,20 +523,6 @@ class DaemonMembership:
             if number not in view.members or number in self._missed:
                 peer.ask_soon(self.timing.probe_us, now_us)
         self._plan_probe()
-
-    def _missed_in(self, view: DaemonView) -> frozenset[int]:
-        """The members to which this daemon should have a link and has none: its representative, or if it is
-        one, those of neighbouring sites."""
-        wanted = {self.representative}
-        if self.representative == self._me:
-            smallest: dict[int, int] = {}
-            for number in view.members:
-                smallest.setdefault(self._config.site_of(number), number)
-            wanted = set(smallest.values()) & self.peers.keys()
-        return frozenset(wanted - {self._me, *view.neighbours(self._me)})
-
-    def _site_representative(self, view: DaemonView) -> int:
-        return min(number for number in view.members if number in self._site_mates or number == self._me)
 
     # Time -----------------------------------------------------------------------------------------------
 
