@@ -26,11 +26,11 @@ from antiphon.core.membership.patience import (
     STUCK_RECOVERIES,
 )
 from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.proposals import is_better, view_of
 from antiphon.core.membership.representatives import missed_links, site_representative
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
-from antiphon.core.overlay.topology import choose_links
 from antiphon.wire import membership as words
 from antiphon.wire import packet
 from antiphon.wire.membership import Beat, Proposal, Station
@@ -243,19 +243,14 @@ class DaemonMembership:
             return speaker in (peer.number, self._me) or not self._hears(speaker)
         if peer.number == self.representative:
             return True
-        if self._vouches(self.representative, peer.number):
+        if self._gathering.vouches(self.representative, peer.number):
             return False
-        return speaker == peer.number or not self._vouches(self.representative, speaker)
+        return speaker == peer.number or not self._gathering.vouches(self.representative, speaker)
 
     def _hears(self, number: int) -> bool:
         """Whether the peer who speaks for another one works with us itself."""
         peer = self.peers.get(number)
         return peer is not None and peer.echoed_us >= self._began_us
-
-    def _vouches(self, representative: int, number: int) -> bool:
-        """Whether our representative itself works with a peer."""
-        station = self._gathering.stations.get(representative)
-        return station is not None and bool(int.from_bytes(station.live, "little") >> number & 1)
 
     def _tell(self, now_us: int) -> None:
         """Repeat what is known to those who should know it, and ask those who may be there."""
@@ -408,7 +403,7 @@ class DaemonMembership:
         members, pairs = self._gathering.component(self._me)
         waited_us = now_us - self._entered_us
         is_quiet = now_us - self._changed_us >= self._gather_us
-        is_worth_it = not self.is_active or self._is_better(members, pairs)
+        is_worth_it = not self.is_active or is_better(self._config, self.view, members, pairs)
         if is_quiet and not is_worth_it:
             self._back_to_work(now_us)
             return
@@ -430,14 +425,6 @@ class DaemonMembership:
         if is_worth_it:
             self._propose(members, pairs, now_us)
 
-    def _is_better(self, members: frozenset[int], pairs: set[Pair]) -> bool:
-        """Whether what was gathered makes a better view than the one that works."""
-        if not members <= frozenset(self.view.members):
-            return True
-        if len(members) < len(self.view.members) or pairs <= set(self.view.links):
-            return False
-        return bool(set(choose_links(self._config, sorted(members), pairs)) - set(self.view.links))
-
     def _back_to_work(self, now_us: int) -> None:
         """Nobody came of it: the view goes on, and the next attempt waits a little."""
         peer = self.rounds.current.peer if self.rounds.current is not None else None
@@ -450,14 +437,7 @@ class DaemonMembership:
     def _propose(self, members: frozenset[int], pairs: set[Pair], now_us: int) -> None:
         """Create_Send_NewMemb (figure 6.11)."""
         stations = self._gathering.stations
-        ordered = tuple(sorted(members))
-        view = DaemonView(
-            self._host.tick(),
-            ordered,
-            tuple(stations[number].incarnation for number in ordered),
-            choose_links(self._config, ordered, pairs),
-        )
-        self._accept(view, now_us)
+        self._accept(view_of(self._config, self._host.tick(), members, pairs, stations), now_us)
 
     def propose(self, sender: int, proposal: Proposal, now_us: int) -> None:
         """A proposal came in (figure 6.4)."""

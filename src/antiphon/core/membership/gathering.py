@@ -56,6 +56,11 @@ class Gathering:
                         edge.append(other)
         return frozenset(reached), pairs
 
+    def vouches(self, daemon: int, other: int) -> bool:
+        """Whether `daemon` says that it works with `other`."""
+        station = self.stations.get(daemon)
+        return station is not None and bool(int.from_bytes(station.live, "little") >> other & 1)
+
     def is_whole(self, members: frozenset[int]) -> bool:
         """Whether for every view that still works somewhere in `members`, all who have it are there."""
         counts: dict[int, int] = {}
