@@ -42,6 +42,9 @@ class Notes:
     def give_up(self) -> None:
         self.told.append("give up")
 
+    def waits_for(self) -> tuple[int, ...]:
+        return (1,)
+
     def entered(self, state: str, reason: Reason, now_us: int) -> None:
         self.told.append(f"{state}: {reason.value}")
 
