@@ -117,6 +117,10 @@ STALL_GROUPS_TIMES = 3
 STALL_TOLD_SHARE = 4
 """A standstill is told, in the status and in the log, after this part (a quarter) of the time after which it
 ends the view."""
+STANDSTILL_TOLD_US = 3_000_000
+"""Log lines tell of messages that do not flow from then on: a change of the view takes less."""
+STANDSTILL_LOOK_US = 500_000
+"""Between two looks whether there is such a thing to tell."""
 STRIKES_MAX = 2
 """With so many standstills of views because of one daemon, it is left out of the next ones. A single one may
 come of one bad packet, and the next view repairs what that has done."""
