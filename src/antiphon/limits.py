@@ -109,9 +109,11 @@ STALL_BUSY_BYTES_PER_S = 64 * 1024
 """While this much data comes in, what a daemon waits for may be behind it in the queue of a slow path (half a
 Mbit/s): the time of a standstill does not count then."""
 STALL_BUSY_TIMES = 6
-"""A standstill ends the view after so many times `stall_ms` at the latest, however much data comes in. Also
-the patience with acknowledgements: a daemon that has everything itself does not see how others come along,
-and one that lacks something finds out by itself, much sooner."""
+"""A standstill ends the view after so many times the usual patience at the latest, however much data is under
+way."""
+STALL_PATIENT_TIMES = 6
+"""The patience with announcements and acknowledgements, as a multiple of `stall_ms`: a daemon that has
+everything itself does not see how others come along, and one that lacks something finds out by itself."""
 STALL_GROUPS_TIMES = 3
 """The patience with daemons that tell their groups after a merge: they have work to do before."""
 STALL_TOLD_SHARE = 4

@@ -4,13 +4,17 @@ The thesis has nothing like it, because correct daemons never stand still. A pac
 up, a daemon with a mistake, or one whose memory is wrong can bring that about, and would do so for ever. Four
 things are watched, each with a patience that is a multiple of `stall_us` (at least four times `suspect_us`):
 
-- delivery: a source's bundle or announcement does not come, and what comes from it does not move. One
-  `stall_us`. While much data of other sources comes in, a slow path may still have it in its queue: that time
-  does not count, up to `limits.STALL_BUSY_TIMES`, unless a later bundle of the same source has come.
+- bundle: one that is known to exist does not come. One `stall_us`. While much data comes in, a slow path may
+  still have it in its queue: that time does not count, unless a later bundle of the same source has come.
+- announcement: a source does not tell that it will send nothing earlier than what has come. One `stall_us`
+  if that is ours, and the other side of our link to the source has it. Otherwise it takes
+  `limits.STALL_PATIENT_TIMES` as long: those who have everything do not see how others come along. While
+  something of ours waits to be sent, the time does not count either.
+- acknowledgement: a source does not tell that it has got what has come. `limits.STALL_PATIENT_TIMES`.
 - the token of a ring does not come to a daemon that has something to send. One `stall_us`.
 - groups: after a merge, a daemon does not tell its groups. `limits.STALL_GROUPS_TIMES`.
-- acknowledgement: a source does not vouch for what has come here. `limits.STALL_BUSY_TIMES`, because those
-  who have everything do not see how others come along.
+
+Time that does not count ends at `limits.STALL_BUSY_TIMES` the patience.
 
 Whoever runs out of patience ends the view; `membership.exclusions` says what becomes of those who were waited
 for. A session that makes senders wait is no standstill: then nothing waits in the order.
@@ -106,46 +110,62 @@ class Stalls:
         # A long window is a pause of this daemon itself, for which the others are not to blame.
         window_us = min(window_us, 2 * self._interval_us)
         before, self._patience = self._patience, {}
-        for wait in (*self._deliveries(term), *self._acknowledgements(term), *self._others(term)):
+        waits = self._deliveries(term) or self._acknowledgements(term)
+        for wait in (*waits, *self._others(term)):
             key = (wait.kind, wait.source)
             patience = before.get(key)
             if patience is None or patience.wait.mark != wait.mark:
                 patience = _Patience(wait, now_us)
             else:
                 patience.lasted_us += window_us
-                if not (is_busy and wait.kind == "delivery" and not term.order.has_later(wait.source)):
+                if not self._is_excused(term, wait, is_busy):
                     patience.counted_us += window_us
             self._patience[key] = patience
         self._end_view(now_us)
 
+    def _is_excused(self, term: Term, wait: _Wait, is_busy: bool) -> bool:
+        """Whether what is waited for may be behind other data, here or on its way."""
+        if wait.kind not in ("bundle", "announcement", "acknowledgement"):
+            return False
+        is_sending = wait.kind != "bundle" and any(link.waiting_bytes for link in term.links.values())
+        return is_sending or (is_busy and not term.order.has_later(wait.source))
+
     def _deliveries(self, term: Term) -> list[_Wait]:
-        return [
-            _Wait(
-                "delivery",
-                source,
-                self._members_of(term, source),
-                (contiguous, lts, term.reassembly[source].received_of(contiguous + 1)),
-                self.stall_us,
-                f"its bundle {contiguous + 1} of {known} does not come"
-                if known > contiguous
-                else "it does not announce that it has sent nothing earlier",
-            )
-            for source, contiguous, known, lts in term.order.waited_for()
-        ]
+        """What must come before something can be delivered."""
+        waits = []
+        for source, contiguous, known, lts in term.order.waited_for():
+            kind, times = "bundle", 1
+            detail = f"bundle {contiguous + 1} of {known} does not come"
+            if known == contiguous:
+                kind = "announcement"
+                times = 1 if self._has_got_all(term, source) else limits.STALL_PATIENT_TIMES
+                detail = "no announcement that nothing earlier was sent"
+            mark = (contiguous, lts, term.reassembly[source].received_of(contiguous + 1))
+            members = self._members_of(term, source)
+            waits.append(_Wait(kind, source, members, mark, times * self.stall_us, detail))
+        return waits
 
     def _acknowledgements(self, term: Term) -> list[_Wait]:
-        patience_us = limits.STALL_BUSY_TIMES * self.stall_us
+        """Who is not known to have what was sent. While delivery waits here, it may wait there, too, and
+        for the same."""
         return [
             _Wait(
                 "acknowledgement",
                 source,
                 self._members_of(term, source),
                 (aru,),
-                patience_us,
-                "it does not acknowledge what was sent",
+                limits.STALL_PATIENT_TIMES * self.stall_us,
+                "no acknowledgement of what was sent",
             )
             for source, aru in term.order.unacknowledged()
         ]
+
+    def _has_got_all(self, term: Term, source: int) -> bool:
+        """Whether a source must know what waits here: we sent it ourselves, and the other side of our link
+        has acknowledged it."""
+        links = [link for daemon, link in term.links.items() if term.source_of[daemon] == source]
+        is_ours = term.order.first_waiting_source() == self._node.me == term.order.source
+        return bool(links) and is_ours and all(link.is_quiet for link in links)
 
     def _others(self, term: Term) -> list[_Wait]:
         node = self._node

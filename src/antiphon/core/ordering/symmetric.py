@@ -302,6 +302,11 @@ class SymmetricOrder:
         """The sources that do not vouch for the oldest bundle that is held, and up to which lts they do."""
         return self.lines.unacknowledged(self._held[0][0]) if self._held else []
 
+    def first_waiting_source(self) -> int | None:
+        """The source of the oldest bundle that waits for its place, or else for all to have it."""
+        entries = self._order or self._held
+        return entries[0][1].source if entries else None
+
     def has_later(self, number: int) -> bool:
         """Whether a bundle of a source has come although an earlier one has not."""
         contiguous = self._sources[number].contiguous
