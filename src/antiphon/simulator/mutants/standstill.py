@@ -25,7 +25,8 @@ def _patience_without_end(original: Original) -> Original:
 
 
 def _forming_unwatched(original: Original) -> Original:
-    return lambda membership, now_us: None
+    """Time that passes counts as progress."""
+    return lambda membership, now_us: membership.progress(now_us)
 
 
 def _left_out_for_ever(original: Original) -> Original:
@@ -48,9 +49,11 @@ STANDSTILL: tuple[Mutant, ...] = (
     Mutant(
         "forming-unwatched", "a view that is being formed is never given up for lack of progress",
         frozenset(("2.16", "2.17")), DaemonMembership, "_watch_forming", _forming_unwatched, "poisoned",
+        seeds=30, shown_by=20,
     ),
     Mutant(
         "left-out-for-ever", "a daemon because of which views stood still is never taken in again",
         frozenset(("2.16", "2.17")), Exclusions, "exclude", _left_out_for_ever, "poisoned",
+        shown_by=7,
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from random import Random
 from antiphon.config import Settings
 from antiphon.service import Service
 from antiphon.simulator.habits import Habits
-from antiphon.simulator.incidents import AnyIncident, Cut, Trigger, Usurp
+from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, Usurp
 from antiphon.simulator.plan import ClientPlan, Plan
 from antiphon.simulator.scenarios.clusters import draw_cluster
 from antiphon.simulator.scenarios.parts import coalesce_of, wide
@@ -28,8 +28,10 @@ def poisoned(random: Random, seed: int) -> Plan:
     incidents: list[AnyIncident] = []
     triggers: list[Trigger] = []
     if seed % 3 == 2:
-        cut = Cut(daemons=random.choice(pairs), at_us=1_000_000, for_us=wide(random, 1_000_000, 3_000_000))
-        incidents.append(cut)
+        chosen = random.choice(cluster.names)
+        parts = ((chosen,), tuple(name for name in cluster.names if name != chosen))
+        for_us = wide(random, 1_000_000, 3_000_000)
+        incidents.append(Partition(parts=parts, at_us=1_000_000, for_us=for_us))
         for time in range(1, 1 + random.randint(1, 3)):
             usurp = _usurp(random, pairs, at_us=1_000_000)
             triggers.append(Trigger(random.choice(FORMING), usurp, wide(random, 1, 5_000), time=time))
