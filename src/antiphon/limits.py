@@ -128,6 +128,8 @@ STRIKES_MAX = 2
 come of one bad packet, and the next view repairs what that has done."""
 STRIKES_WITHIN_US = 600_000_000
 """Standstills that are farther apart are unrelated."""
+STRIKE_TOLD_US = 30_000_000
+"""So long a daemon tells the others that it has given one of them a strike."""
 EXCLUDED_US = 10_000_000
 """For how long a daemon is left out the first time; it doubles with each time, up to `EXCLUDED_MAX_US`. Each
 attempt to work with it again may stop the others once more."""

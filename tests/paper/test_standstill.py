@@ -12,6 +12,7 @@ from small_worlds import Cluster
 from antiphon import limits
 from antiphon.config.timing import PRESETS
 from antiphon.core.changeover import Changeover
+from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason, Round
 from antiphon.core.node import Node
 from antiphon.core.origin import Origin
@@ -22,8 +23,8 @@ from antiphon.wire.bundle import Flag
 from antiphon.wire.packet import Skip
 
 STALL_US = PRESETS["lan"].stall_us
-NOTICED_US = STALL_US + STALL_US // 10
-"""With two looks more than it takes."""
+NOTICED_US = STALL_US + STALL_US // 5
+"""With a few looks more than it takes."""
 
 
 def world(sites: int = 3, **options: Any) -> tuple[Cluster, list[str]]:
@@ -37,8 +38,12 @@ def rounds(node: Node, reason: Reason) -> list[Round]:
     return [record for record in known if record.reason is reason]
 
 
+def of(cluster: Cluster, number: int) -> list[Round]:
+    return rounds(cluster.nodes[number], Reason.STALLED)
+
+
 def stalled(cluster: Cluster) -> list[Round]:
-    return [record for node in cluster.nodes for record in rounds(node, Reason.STALLED)]
+    return [record for number in range(len(cluster.nodes)) for record in of(cluster, number)]
 
 
 def flow(cluster: Cluster, number: int) -> dict[str, Any]:
@@ -119,19 +124,37 @@ def test_a_daemon_whose_lts_stands_still_is_left_out_and_comes_back() -> None:
     with pytest.MonkeyPatch.context() as patch:
         cluster, clients = world()
         silence(patch, 2)
-        cluster.send(clients[0], "g", b"first")
-        members = {0, 1}
         others = clients[:2]
-        cluster.until(lambda: cluster.nodes[0].view.members == (0, 1), within_us=10 * STALL_US)
-        assert {record.peer for record in stalled(cluster)} == {2}
-        cluster.until(lambda: has(cluster, others, b"first"))
-        cluster.until(lambda: all(cluster.nodes[number].is_settled_down for number in members))
+        for sender in (0, 1):  # each of them runs out of patience once
+            cluster.send(others[sender], "g", b"from %d" % sender)
+            cluster.until(lambda: has(cluster, others, b"from %d" % sender))  # noqa: B023
+        assert [(number, record.peer) for number in (0, 1) for record in of(cluster, number)] == [
+            (0, 2),
+            (1, 2),
+        ]
+        cluster.until(lambda: all(cluster.nodes[number].view.members == (0, 1) for number in (0, 1)))
         assert_messages_flow(cluster, others)
         cluster.until(lambda: cluster.nodes[2].view.members == (2,))
         assert_messages_flow(cluster, clients[2:])
-        [told] = cluster.nodes[0].status(cluster.now_us)["left_out"]  # type: ignore[misc]
-        assert told["daemon"] == "d2"
+        [told] = cluster.nodes[1].status(cluster.now_us)["left_out"]  # type: ignore[misc]
+        assert told["daemon"] == "d2" and "waiting for d2" in told["reason"]
     cluster.settle(within_us=10 * limits.EXCLUDED_US)
+    assert_messages_flow(cluster, clients)
+
+
+def test_a_daemon_that_never_acknowledges_is_noticed_while_messages_flow() -> None:
+    """Those who have everything wait longer: they do not see how others come along."""
+    cluster, clients = world()
+    order = cluster.nodes[2].order
+    order.lines.held_below = order.lines.clock + 1
+    began_us = cluster.now_us
+    while not stalled(cluster):
+        cluster.send(clients[0], "g", b"agreed messages come through")
+        cluster.run(STALL_US // 10)
+        assert cluster.now_us - began_us < (limits.STALL_PATIENT_TIMES + 1) * STALL_US
+    [record] = stalled(cluster)
+    assert record.peer == 2 and "no acknowledgement" in record.detail
+    cluster.settle()
     assert_messages_flow(cluster, clients)
 
 
@@ -252,3 +275,20 @@ def test_a_number_far_ahead_is_not_carried_into_the_next_view() -> None:
     cluster.settle()
     assert not [record for node in cluster.nodes for record in rounds(node, Reason.IMPOSSIBLE)]
     assert_messages_flow(cluster, clients)
+
+
+def test_a_daemon_that_never_proposes_a_view_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, clients = world()
+    propose = DaemonMembership._propose
+
+    def mostly(membership: DaemonMembership, *arguments: Any) -> None:
+        if membership._me != 0:
+            propose(membership, *arguments)
+
+    monkeypatch.setattr(DaemonMembership, "_propose", mostly)
+    cluster.lose_view()
+    told = flow(cluster, 1)
+    assert not told["is_flowing"] and "state seg" in told["detail"]
+    cluster.settle({1, 2}, within_us=10 * STALL_US)
+    assert rounds(cluster.nodes[1], Reason.UNANSWERED)[-1].detail == "d0 proposed no view"
+    assert_messages_flow(cluster, clients[1:])

@@ -68,6 +68,19 @@ def test_others_adopt_it_and_do_not_pass_it_on_as_their_own() -> None:
     assert not accused.is_apart(THIRD, 102, NOW_US)
 
 
+def test_a_strike_of_one_daemon_counts_as_the_first_for_all() -> None:
+    ours, theirs = exclusions(), Exclusions(THIRD, 102)
+    ours.strike(OTHER, LIFE, "first", NOW_US)
+    told = ours.told(NOW_US)
+    assert told == ((OTHER, LIFE, 0),)
+    for _ in range(3):  # however often it is told
+        assert not theirs.adopt(told, NOW_US + 1)
+    assert not theirs.is_out(OTHER, LIFE, NOW_US + 1)
+    assert theirs.told(NOW_US + 1) == ()
+    assert theirs.strike(OTHER, LIFE, "second", NOW_US + 2)
+    assert ours.told(NOW_US + limits.STRIKE_TOLD_US) == ()
+
+
 def test_whoever_leaves_itself_out_works_with_nobody() -> None:
     found = exclusions()
     found.exclude(ME, 100, "all others were waited for", NOW_US)

@@ -9,7 +9,7 @@ things are watched, each with a patience that is a multiple of `stall_us` (at le
 - announcement: a source does not tell that it will send nothing earlier than what has come. One `stall_us`
   if that is ours, and the other side of our link to the source has it. Otherwise it takes
   `limits.STALL_PATIENT_TIMES` as long: those who have everything do not see how others come along. While
-  something of ours waits to be sent, the time does not count either.
+  64 KiB or more of ours are under way on a link, the time does not count either.
 - acknowledgement: a source does not tell that it has got what has come. `limits.STALL_PATIENT_TIMES`.
 - the token of a ring does not come to a daemon that has something to send. One `stall_us`.
 - groups: after a merge, a daemon does not tell its groups. `limits.STALL_GROUPS_TIMES`.
@@ -57,6 +57,8 @@ class _Wait(Struct, frozen=True):
     """What moves when it comes nearer."""
     patience_us: int
     detail: str
+    is_told: bool = False
+    """Whether the source is known to have got what it must answer."""
 
 
 class _Patience(Struct):
@@ -66,15 +68,31 @@ class _Patience(Struct):
     since_us: int
     counted_us: int = 0
     lasted_us: int = 0
+    was_told: bool = False
+    """Whether the source was known to have got it at any time; then it need not be patient any more."""
+
+    @property
+    def most_us(self) -> int:
+        patience_us = self.wait.patience_us
+        return patience_us // limits.STALL_PATIENT_TIMES if self.was_told else patience_us
 
     @property
     def is_over(self) -> bool:
-        patience_us = self.wait.patience_us
-        return self.counted_us >= patience_us or self.lasted_us >= limits.STALL_BUSY_TIMES * patience_us
+        return self.counted_us >= self.most_us or self.lasted_us >= limits.STALL_BUSY_TIMES * self.most_us
 
     @property
     def is_worth_telling(self) -> bool:
-        return self.lasted_us * limits.STALL_TOLD_SHARE >= self.wait.patience_us
+        return self.lasted_us * limits.STALL_TOLD_SHARE >= self.most_us
+
+    def goes_on(self, wait: _Wait, window_us: int, is_excused: bool) -> None:
+        """Nothing has moved in another window of time."""
+        self.wait = wait
+        self.lasted_us += window_us
+        if not is_excused:
+            self.counted_us += window_us
+        if wait.is_told and not self.was_told:
+            self.was_told = True
+            self.counted_us = self.lasted_us = 0
 
 
 class Stalls:
@@ -110,16 +128,14 @@ class Stalls:
         # A long window is a pause of this daemon itself, for which the others are not to blame.
         window_us = min(window_us, 2 * self._interval_us)
         before, self._patience = self._patience, {}
-        waits = self._deliveries(term) or self._acknowledgements(term)
-        for wait in (*waits, *self._others(term)):
+        # Deliveries come first: who waits for one does not acknowledge either.
+        for wait in (*self._deliveries(term), *self._others(term), *self._acknowledgements(term)):
             key = (wait.kind, wait.source)
             patience = before.get(key)
             if patience is None or patience.wait.mark != wait.mark:
-                patience = _Patience(wait, now_us)
+                patience = _Patience(wait, now_us, was_told=wait.is_told)
             else:
-                patience.lasted_us += window_us
-                if not self._is_excused(term, wait, is_busy):
-                    patience.counted_us += window_us
+                patience.goes_on(wait, window_us, self._is_excused(term, wait, is_busy))
             self._patience[key] = patience
         self._end_view(now_us)
 
@@ -127,27 +143,30 @@ class Stalls:
         """Whether what is waited for may be behind other data, here or on its way."""
         if wait.kind not in ("bundle", "announcement", "acknowledgement"):
             return False
-        is_sending = wait.kind != "bundle" and any(link.waiting_bytes for link in term.links.values())
+        is_sending = wait.kind != "bundle" and any(
+            link.waiting_bytes + link.open_bytes > limits.STALL_BUSY_BYTES_PER_S
+            for link in term.links.values()
+        )
         return is_sending or (is_busy and not term.order.has_later(wait.source))
 
     def _deliveries(self, term: Term) -> list[_Wait]:
         """What must come before something can be delivered."""
         waits = []
         for source, contiguous, known, lts in term.order.waited_for():
-            kind, times = "bundle", 1
+            kind, times, is_told = "bundle", 1, False
             detail = f"bundle {contiguous + 1} of {known} does not come"
             if known == contiguous:
-                kind = "announcement"
-                times = 1 if self._has_got_all(term, source) else limits.STALL_PATIENT_TIMES
+                kind, times, is_told = (
+                    "announcement", limits.STALL_PATIENT_TIMES, self._has_got_all(term, source),
+                )  # fmt: skip
                 detail = "no announcement that nothing earlier was sent"
             mark = (contiguous, lts, term.reassembly[source].received_of(contiguous + 1))
             members = self._members_of(term, source)
-            waits.append(_Wait(kind, source, members, mark, times * self.stall_us, detail))
+            waits.append(_Wait(kind, source, members, mark, times * self.stall_us, detail, is_told))
         return waits
 
     def _acknowledgements(self, term: Term) -> list[_Wait]:
-        """Who is not known to have what was sent. While delivery waits here, it may wait there, too, and
-        for the same."""
+        """Who is not known to have what was sent."""
         return [
             _Wait(
                 "acknowledgement",

@@ -4,8 +4,12 @@ moves, in which state, for how long and who is waited for."""
 import logging
 
 from antiphon import limits
+from antiphon.core.membership.rounds import Reason
 from antiphon.core.node import Node
 from antiphon.runtime.notices import Notices
+
+GOING_ON = (Reason.FOUND, Reason.ASKED, Reason.BETTER_LINK, Reason.PROPOSED)
+"""Reasons for which a view that works is given up for a better one."""
 
 
 class ViewLog:
@@ -35,9 +39,10 @@ class ViewLog:
         names = node.config.daemon_names
         if self._was_active:  # two views in one turn: the first of them was lost in between
             record = membership.rounds.current or membership.rounds.past[-1]
+            verb = "leaves" if record.reason in GOING_ON else "has lost"
             self._logger.info(
-                "daemon %s has lost view %d: %s (%s)",
-                node.name, self._told_view, record.detail, record.reason.value,
+                "daemon %s %s view %d: %s (%s)",
+                node.name, verb, self._told_view, record.detail, record.reason.value,
             )  # fmt: skip
         self._told_view = view.id
         self._was_active = membership.is_active

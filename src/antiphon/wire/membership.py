@@ -16,7 +16,8 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 
 Exclusion = tuple[int, int, int]
-"""A daemon that is left out of views, its incarnation, and for how much longer in microseconds."""
+"""A daemon that is left out of views, its incarnation, and for how much longer in microseconds; 0: it is not
+left out, but a view stood still because of it lately."""
 
 
 class Station(Struct, frozen=True, array_like=True):

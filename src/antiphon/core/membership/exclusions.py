@@ -8,7 +8,8 @@ blame for what an earlier one did.
 
 The thesis has nothing like it: its daemons do not fail in such ways. Whoever decides on an exclusion tells so
 in its station (`wire.membership`), and all who learn of it do the same: a daemon that a single member left
-out would be brought back into the view by the next one that still works with it.
+out would be brought back into the view by the next one that still works with it. A strike is told there, too,
+and counts as the first one for all: it is not always the same daemon that runs out of patience first.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -39,6 +40,8 @@ class _Record(Struct):
     incarnation: int
     strikes: int = 0
     struck_us: int = -(10**15)
+    accused_us: int = -(10**15)
+    """When this daemon last gave it a strike."""
     times: int = 0
     """How often it was left out by our own decision."""
     until_us: int = -(10**15)
@@ -61,7 +64,7 @@ class Exclusions:
         if now_us - record.struck_us > limits.STRIKES_WITHIN_US:
             record.strikes = record.times = 0
         record.strikes += 1
-        record.struck_us = now_us
+        record.struck_us = record.accused_us = now_us
         if record.strikes < limits.STRIKES_MAX:
             return False
         self.exclude(daemon, incarnation, reason, now_us)
@@ -88,12 +91,18 @@ class Exclusions:
         return blamed[0]
 
     def adopt(self, told: Iterable[Exclusion], now_us: int) -> bool:
-        """Another daemon tells whom it leaves out; whether any of it is new."""
+        """Another daemon tells whom it leaves out, or has given a strike; whether one is left out anew."""
         is_new = False
         for daemon, incarnation, remaining_us in told:
             record = self._of(daemon, incarnation)
             if daemon == self._me or (record.is_ours and now_us < record.until_us):
                 continue  # of ourselves: the others do not work with us then, and that is enough
+            if not remaining_us:
+                if now_us - record.struck_us > limits.STRIKES_WITHIN_US:
+                    record.strikes = record.times = 0
+                record.strikes = max(record.strikes, 1)
+                record.struck_us = now_us
+                continue
             until_us = now_us + min(remaining_us, limits.EXCLUDED_MAX_US)
             if record.until_us <= now_us < until_us:
                 is_new = True
@@ -121,12 +130,14 @@ class Exclusions:
         )
 
     def told(self, now_us: int) -> tuple[Exclusion, ...]:
-        """Whom this daemon leaves out by its own decision, for its station."""
-        return tuple(
-            (daemon, record.incarnation, record.until_us - now_us)
+        """Whom this daemon leaves out by its own decision, or has given a strike lately, for its station."""
+        told = [
+            (daemon, record.incarnation, max(0, record.until_us - now_us) if record.is_ours else 0)
             for daemon, record in sorted(self._records.items())
-            if record.is_ours and now_us < record.until_us
-        )[: limits.EXCLUSIONS_TOLD_MAX]
+            if (record.is_ours and now_us < record.until_us)
+            or now_us - record.accused_us < limits.STRIKE_TOLD_US
+        ]
+        return tuple(told[: limits.EXCLUSIONS_TOLD_MAX])
 
     def current(self, now_us: int) -> dict[int, tuple[str, int]]:
         """Daemons that are left out -> why, and for how much longer in microseconds."""
