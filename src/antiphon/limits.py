@@ -138,6 +138,40 @@ smallest ones are twenty times fewer."""
 ROUNDS_KEPT = 64
 """Membership rounds that a daemon remembers, for `antiphon explain`."""
 
+# Standstill -----------------------------------------------------------------------------------------------
+STALL_BUSY_BYTES_PER_S = 64 * 1024
+"""While this much data comes in, what a daemon waits for may be behind it in the queue of a slow path (half a
+Mbit/s): the time of a standstill does not count then."""
+STALL_BUSY_TIMES = 6
+"""A standstill ends the view after so many times the usual patience at the latest, however much data is under
+way."""
+STALL_PATIENT_TIMES = 6
+"""The patience with announcements and acknowledgements, as a multiple of `stall_ms`: a daemon that has
+everything itself does not see how others come along, and one that lacks something finds out by itself."""
+STALL_GROUPS_TIMES = 3
+"""The patience with daemons that tell their groups after a merge: they have work to do before."""
+STALL_TOLD_SHARE = 4
+"""A standstill is told, in the status and in the log, after this part (a quarter) of the time after which it
+ends the view."""
+STANDSTILL_TOLD_US = 3_000_000
+"""Log lines tell of messages that do not flow from then on: a change of the view takes less."""
+STANDSTILL_LOOK_US = 500_000
+"""Between two looks whether there is such a thing to tell."""
+STRIKES_MAX = 2
+"""With so many standstills of views because of one daemon, it is left out of the next ones. A single one may
+come of one bad packet, and the next view repairs what that has done."""
+STRIKES_WITHIN_US = 600_000_000
+"""Standstills that are farther apart are unrelated."""
+STRIKE_TOLD_US = 30_000_000
+"""So long a daemon tells the others that it has given one of them a strike."""
+EXCLUDED_US = 10_000_000
+"""For how long a daemon is left out the first time; it doubles with each time, up to `EXCLUDED_MAX_US`. Each
+attempt to work with it again may stop the others once more."""
+EXCLUDED_MAX_US = 320_000_000
+EXCLUSIONS_TOLD_MAX = 16
+"""Daemons whose exclusion one daemon tells of: stations must stay small. Whoever would leave out more is
+itself the one to leave."""
+
 # Sessions -------------------------------------------------------------------------------------------------
 SESSIONS_MAX = 10_000
 GROUPS_PER_SESSION_MAX = 1_000

@@ -162,6 +162,14 @@ def absent(**known: Any) -> dict[str, Any]:
             absent(losses=3, damped_us=1_500_000),
             "d2 is not in the view: heard 2.0 s ago, but lost 3 times: not trusted for another 1.5 s",
         ),
+        (
+            whole(flow={"is_flowing": False, "stopped_us_ago": 7_900_000, "detail": "waiting for d2"}),
+            "messages do not flow, for 7.9 s: waiting for d2",
+        ),
+        (
+            absent() | {"left_out": [{"daemon": "d2", "reason": "stalled", "remaining_us": 8_000_000}]},
+            "d2 is not in the view: heard 2.0 s ago; left out for another 8.0 s: stalled",
+        ),
     ],
 )
 def test_each_fault_is_told(answer: dict[str, Any], expected: str | None) -> None:

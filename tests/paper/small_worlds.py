@@ -17,6 +17,7 @@ from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
 from antiphon.service import Service
+from antiphon.simulator.hostile import usurping
 from antiphon.types import Left, Message, TransitionalSignal, View
 from antiphon.wire import bundle, frames, packet
 from antiphon.wire.bundle import Header
@@ -112,7 +113,13 @@ class LinkPair:
 
 
 def world_config(
-    sites: int, *, daemons: int = 1, mesh: bool = False, protocol: Protocol = "hop", **settings: float | str
+    sites: int,
+    *,
+    daemons: int = 1,
+    mesh: bool = False,
+    protocol: Protocol = "hop",
+    rate_bytes_per_s: int = 0,
+    **settings: float | str,
 ) -> Config:
     """Sites s0, s1, ... in a chain, or every two of them joined; daemons d0, d1, ... count through them."""
     names = [f"s{site}" for site in range(sites)]
@@ -129,7 +136,7 @@ def world_config(
             )
             for name in names
         ),
-        tuple(LinkConfig(pair, protocol=protocol) for pair in pairs),
+        tuple(LinkConfig(pair, protocol=protocol, rate_bytes_per_s=rate_bytes_per_s) for pair in pairs),
         Settings(**settings),  # type: ignore[arg-type]
     )
 
@@ -190,12 +197,20 @@ class Cluster(PassingTime):
         mesh: bool = False,
         protocol: Protocol = "hop",
         formed: bool = True,
+        rate_bytes_per_s: int = 0,
         **settings: float | str,
     ) -> None:
         """`formed`: wait until all daemons are in one view."""
         self.now_us = START_US
         self.delay_us = delay_us
-        self.config = world_config(sites, daemons=daemons, mesh=mesh, protocol=protocol, **settings)
+        self.config = world_config(
+            sites,
+            daemons=daemons,
+            mesh=mesh,
+            protocol=protocol,
+            rate_bytes_per_s=rate_bytes_per_s,
+            **settings,
+        )
         self.lose: Callable[[int, bytes], bool] = lambda receiver, data: False
         """Decides when a packet is sent whether it is lost on its way to the receiver."""
         self.blocked: set[tuple[int, int]] = set()
@@ -383,6 +398,15 @@ class Cluster(PassingTime):
             for neighbour in sorted(node.links, key=self.alive.__contains__)[:1]:
                 node.membership.lost_link(neighbour, Reason.LINK_FAILED, "the network fails", self.now_us)
                 self._drain(daemon)
+
+    def usurp(self, sender: int, receiver: int) -> None:
+        """A packet that nobody sent takes the place of the next one on a link: it says nothing new, and the
+        genuine one will count as a duplicate. Every number in it is plausible."""
+        node = self.nodes[receiver]
+        data = usurping(node, sender)
+        assert data is not None
+        node.receive(memoryview(data), len(data), self.now_us)
+        self._drain(receiver)
 
     # Time -------------------------------------------------------------------------------------------------
 

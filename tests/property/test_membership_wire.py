@@ -28,7 +28,16 @@ numbers = st.integers(0, DAEMONS - 1)
 junk = st.binary(max_size=200)
 
 stations = st.builds(
-    Station, numbers, u32, counters, counters, st.integers(0, DAEMONS), st.binary(max_size=64)
+    Station,
+    numbers,
+    u32,
+    counters,
+    counters,
+    st.integers(0, DAEMONS),
+    st.binary(max_size=64),
+    st.lists(
+        st.tuples(numbers, u32, st.integers(0, limits.EXCLUDED_MAX_US)), max_size=limits.EXCLUSIONS_TOLD_MAX
+    ).map(tuple),
 )
 beats = st.builds(
     Beat,

@@ -42,6 +42,8 @@ def complaint(outcome: Outcome) -> str:
         ("sites", 0, 10),
         ("streams", 0, 3),
         ("streams", 136, 1),  # see docs/track-record.md
+        ("poisoned", 0, 3),
+        pytest.param("poisoned", 3, 12, marks=pytest.mark.long),
         ("apart", 0, 3),
         pytest.param("apart", 3, 7, marks=pytest.mark.long),
         *(

@@ -5,7 +5,8 @@ from small_worlds import world_config
 
 from antiphon.config.timing import PRESETS
 from antiphon.core.effects import Datagram
-from antiphon.core.membership.daemons import STUCK_RECOVERIES, DaemonMembership
+from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.patience import STUCK_RECOVERIES
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView
@@ -40,6 +41,9 @@ class Notes:
 
     def give_up(self) -> None:
         self.told.append("give up")
+
+    def waits_for(self) -> tuple[int, ...]:
+        return (1,)
 
     def entered(self, state: str, reason: Reason, now_us: int) -> None:
         self.told.append(f"{state}: {reason.value}")
@@ -121,6 +125,22 @@ def test_a_view_that_makes_no_progress_is_given_up(state: State) -> None:
     assert machine.membership.state is state
     machine.run(limit_us + 1_000)
     assert machine.host.told[-2:] == ["give up", "seg: stuck"]
+
+
+def test_a_member_for_which_views_are_given_up_twice_is_left_out() -> None:
+    """No sentence of the thesis: it knows no daemon that is heard and still never tells its state."""
+    machine = forming()
+    membership = machine.membership
+    limit_us = STUCK_RECOVERIES * LAN.recovery_us + 1_000
+    machine.run(machine.now_us + limit_us)
+    [record] = [one for one in (*membership.rounds.past, membership.rounds.current) if one.peer == 1][-1:]
+    assert record.reason is Reason.STUCK
+    assert record.detail == "no progress in state statetrans, waiting for d1"
+    assert not membership.exclusions.current(machine.now_us)
+    machine.propose(1_000_000, 0, 1)
+    assert membership.state is State.STATETRANS
+    machine.run(machine.now_us + limit_us)
+    assert list(membership.exclusions.current(machine.now_us)) == [1]
 
 
 def test_progress_keeps_it() -> None:

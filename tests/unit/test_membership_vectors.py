@@ -10,7 +10,7 @@ from antiphon import limits
 from antiphon.core.groups import events
 from antiphon.core.groups.events import HostedGroup
 from antiphon.core.membership import recovery
-from antiphon.core.membership.daemons import STATIONS_PER_BEAT
+from antiphon.core.membership.patience import LONG_STATIONS_PER_BEAT, STATIONS_PER_BEAT
 from antiphon.core.ordering.state import SourceState
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
@@ -19,15 +19,17 @@ from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import Loose, PacketKind
 
 STATION_VECTOR = octets(
-    "96                  # array of six",
+    "97                  # array of seven",
     "02                  # daemon",
     "CE0A0B0C0D          # incarnation",
     "CD0400              # serial",
     "CE00010002          # the view that works for it",
     "03                  # how many members that view has",
     "C402 0302           # mask of the daemons that it hears and that hear it: 0, 1 and 9",
+    "91                  # one daemon that it leaves out",
+    "93 09 CE0A0B0C0E CE000F4240 # daemon 9, its incarnation, for another 1,000,000 us",
 )
-STATION = Station(2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02")
+STATION = Station(2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02", ((9, 0x0A0B0C0E, 1_000_000),))
 BEAT_VECTOR = octets(
     "9B                  # array of eleven",
     "CE000F4240          # sender's clock: 1,000,000 us",
@@ -54,6 +56,10 @@ PROPOSAL_VECTOR = octets(
 PROPOSAL = Proposal(0x00020001, (0, 2, 9), (1, 0x0A0B0C0D, 7), (b"\x01", b"\x01", b""))
 
 
+def _leaving_out(*exclusions: tuple[int, int, int]) -> Station:
+    return msgspec.structs.replace(STATION, left_out=exclusions)
+
+
 def loose(kind: PacketKind, body: bytes) -> bytes:
     return packet.whole(prefix_of(kind, view=0), body)
 
@@ -77,6 +83,14 @@ def test_a_beat_fits_a_packet() -> None:
     station = Station(63, 0xFFFFFFFF, limits.COUNTER_MAX, limits.COUNTER_MAX, 64, b"\xff" * 8)
     most = limits.COUNTER_MAX
     beat = Beat(most, most, True, 6, most, most, most, 63, True, most, (station,) * STATIONS_PER_BEAT)
+    assert len(loose(PacketKind.BEAT, membership.encode(beat))) <= limits.PACKET_DEFAULT_BYTES
+
+
+def test_a_beat_fits_a_packet_if_daemons_are_left_out() -> None:
+    out = ((63, 0xFFFFFFFF, limits.EXCLUDED_MAX_US),) * limits.EXCLUSIONS_TOLD_MAX
+    most = limits.COUNTER_MAX
+    station = Station(63, 0xFFFFFFFF, most, most, 64, b"\xff" * 8, out)
+    beat = Beat(most, most, True, 6, most, most, most, 63, True, most, (station,) * LONG_STATIONS_PER_BEAT)
     assert len(loose(PacketKind.BEAT, membership.encode(beat))) <= limits.PACKET_DEFAULT_BYTES
 
 
@@ -120,6 +134,11 @@ def test_a_proposal_takes_no_more_than_a_packet_a_site(sites: int) -> None:
         ({"stations": (msgspec.structs.replace(STATION, daemon=10),)}, 10, "beat: no such daemon"),
         ({"stations": (msgspec.structs.replace(STATION, live=bytes(65)),)}, 10, "beat: no such daemon"),
         ({"stations": (msgspec.structs.replace(STATION, serial=-1),)}, 10, "beat: impossible counter"),
+        ({"stations": (_leaving_out((10, 1, 1)),)}, 10, "beat: no such daemon"),
+        ({"stations": (_leaving_out((-1, 1, 1)),)}, 10, "beat: no such daemon"),
+        ({"stations": (_leaving_out((1, 1, -1)),)}, 10, "beat: impossible time"),
+        ({"stations": (_leaving_out((1, 1, limits.EXCLUDED_MAX_US + 1)),)}, 10, "beat: impossible time"),
+        ({"stations": (_leaving_out(*[(1, 1, 1)] * 17),)}, 10, "beat: too many daemons are left out"),
         ({"stations": (msgspec.structs.replace(STATION, view=1 << 62),)}, 10, "beat: impossible counter"),
     ],
 )

@@ -54,7 +54,8 @@ SESSION_COLUMNS = {
 
 
 def status(address: Address = None, json: Json = False) -> None:
-    """Show whether the cluster is whole, why its view last changed, what ordering waits for and who is slow.
+    """Show whether the cluster is whole and messages flow, why its view last changed, what ordering waits for
+    and who is slow.
 
     Exits 0 if every daemon of the cluster is in the view of the daemon at ADDRESS and messages flow, 1 if not
     or if no daemon answers.
@@ -83,7 +84,11 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
         if name not in members:
             line = answer.get("runtime", {}).get("streams", {}).get(name, {})
             unconnected = f"; no connection: {line['reason']}" if line.get("reason") else ""
-            yield f"{name} is not in the view: {_absence(peers.get(name))}{unconnected}"
+            left_out = "".join(_exclusion(one) for one in answer.get("left_out", ()) if one["daemon"] == name)
+            yield f"{name} is not in the view: {_absence(peers.get(name))}{unconnected}{left_out}"
+    flow = answer.get("flow", {})
+    if not flow.get("is_flowing", True):
+        yield f"messages do not flow, for {duration(flow['stopped_us_ago'])}: {flow['detail']}"
     state, group_state = answer["state"], answer["group_state"]
     if state != "op":
         yield f"the view is about to change: {STATES.get(state, state)} ({state})"
@@ -98,6 +103,11 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
     for mate in (answer.get("ring") or {}).get("mates", ()):
         if mate["state"] != "open":
             yield f"the ring with {mate['name']} is {mate['state']}: {mate['reason']}"
+
+
+def _exclusion(left_out: dict[str, Any]) -> str:
+    """Why a daemon is kept out of the view."""
+    return f"; left out for another {duration(left_out['remaining_us'])}: {left_out['reason']}"
 
 
 def _absence(peer: dict[str, Any] | None) -> str:
@@ -146,13 +156,21 @@ def _verdict(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableTy
     members = answer["view"]["members"]
     every = counted(len(answer.get("daemons", members)), "daemon")
     if not faults:
-        yield Text(f"whole: {len(members)} of {every} in the view", style="bold green")
+        yield Text(f"whole: {len(members)} of {every} in the view, messages flow", style="bold green")
         return
-    yield Text(f"NOT WHOLE: {len(members)} of {every} in the view", style="bold red")
+    verdict = "WHOLE, BUT MESSAGES DO NOT FLOW" if _is_only_stuck(answer) else "NOT WHOLE"
+    yield Text(f"{verdict}: {len(members)} of {every} in the view", style="bold red")
     for words in faults:
         yield f"  {words}"
     if answer["counters"].get(OTHER_CONFIGURATION):
         yield "  packets of another configuration come in: do all daemons have the same file?"
+
+
+def _is_only_stuck(answer: dict[str, Any]) -> bool:
+    """Whether all daemons are in one view that works, and still no message comes through."""
+    is_whole = set(answer.get("daemons", ())) <= set(answer["view"]["members"])
+    is_flowing = answer.get("flow", {}).get("is_flowing", True)
+    return is_whole and answer["state"] == "op" and not is_flowing
 
 
 def _view(answer: dict[str, Any]) -> Iterator[str]:

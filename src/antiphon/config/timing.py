@@ -43,6 +43,10 @@ class Timing(Struct, frozen=True):
     `damp_max_us`, so that a path that comes and goes cannot keep the others from working."""
     damp_max_us: int
     """The longest time that a link is kept out."""
+    stall_us: int
+    """A view in which something waits, although all neighbours are heard, and in which nothing of what is
+    waited for has moved for so long, is ended. Far more than `suspect_us` and the time in which a link finds
+    out that a packet does not get through; see `core.stalls` for what takes a multiple of it."""
 
     @property
     def hello_us(self) -> int:
@@ -61,6 +65,7 @@ PRESETS: dict[Preset, Timing] = {
         recovery_us=2_000_000,
         damp_us=1_000_000,
         damp_max_us=30_000_000,
+        stall_us=10_000_000,
     ),
     "wan": Timing(
         suspect_us=2_500_000,
@@ -72,5 +77,6 @@ PRESETS: dict[Preset, Timing] = {
         recovery_us=6_000_000,
         damp_us=1_000_000,
         damp_max_us=30_000_000,
+        stall_us=30_000_000,
     ),
 }

@@ -124,6 +124,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     recovery_ms: Wait = None
     damp_ms: Wait = None
     damp_max_ms: Wait = None
+    stall_ms: Wait = None
 
     def timing(self) -> Timing:
         """The waits of the membership: the preset, with what was set beside it."""

@@ -73,6 +73,7 @@ class Changeover:
         self._commitment = commitment
         self._observer = observer
         self._joining: tuple[tuple[str, int], ...] = ()
+        self._own_state: State | None = None
         self._states: dict[int, State] = {}
         self._resent: set[int] = set()
         self._done: set[int] = set()
@@ -81,13 +82,25 @@ class Changeover:
         self._ends: deque[tuple[int, str]] | None = None  # where the certain part of each group ends
         self._is_signalled = False
 
+    @property
+    def waits_for(self) -> tuple[int, ...]:
+        """The members without which the next step cannot be done."""
+        missing = set(self.new.view.members)
+        if self.recovery is None:
+            missing -= self._states.keys()
+        elif not self._committed:
+            missing = set(self.recovery.together) - self._resent
+        else:
+            missing -= self._done
+        return tuple(sorted(missing))
+
     # Exchange -------------------------------------------------------------------------------------------
 
     def begin(self, joining: tuple[tuple[str, int], ...], now_us: int) -> None:
         """SendStateTrans (figure 6.12)."""
         order = self._old.order
         self._joining = joining
-        state = State(
+        self._own_state = state = State(
             view=self._old.view.id,
             clock=order.lines.clock,
             delivered=order.delivered_line,
@@ -106,7 +119,9 @@ class Changeover:
             raise BadFrame("bundle: ordered before all members of its view were done")
         body = bundles.payloads(bytes(entry.bundle), header)[0]
         if header.flags & Flag.STATE:
-            self._states[entry.daemon] = parse_state(body)
+            # Our own is taken as it is: if others refuse it, we can still go on without them.
+            own = self._own_state if entry.daemon == self._me else None
+            self._states[entry.daemon] = parse_state(body) if own is None else own
             if len(self._states) == len(self.new.view.members):
                 self._compare(record, now_us)
         elif header.flags & Flag.RECOVERED:

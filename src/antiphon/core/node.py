@@ -50,6 +50,7 @@ from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
+from antiphon.core.stalls import Stalls
 from antiphon.core.status import describe
 from antiphon.core.streams.streams import Streams
 from antiphon.core.term import Term, earliest_us
@@ -112,6 +113,7 @@ class Node:
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._door = Door(self.membership, self._credence, config.daemon_count, self.counters)
         self._watch = Watch(self.membership, config.daemon_names, now_us)
+        self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
         self.streams.watch = self._watch
         self.membership.start(now_us)
@@ -232,6 +234,7 @@ class Node:
             self.counters[error.reason] += 1
             return
         for news in found:
+            term.received_bytes += news.size_bytes
             self._intake.take(term, news, now_us)
             if self._changeover is not None:
                 self.membership.progress(now_us)
@@ -245,6 +248,7 @@ class Node:
             term.timeout(now_us)
             if self._watch.due_us <= now_us:
                 self._watch.look(term, self._changeover is not None, now_us)
+                self.stalls.look(now_us)
         self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
@@ -402,6 +406,10 @@ class Node:
         self._changeover = None
         self._early_joins.clear()
 
+    def waits_for(self) -> tuple[int, ...]:
+        """The members of the view that is being formed without which its next step cannot be done."""
+        return () if self._changeover is None else self._changeover.waits_for
+
     def entered(self, state: str, reason: Reason, now_us: int) -> None:
         """The membership has entered a state."""
         if self._observer is not None:
@@ -513,6 +521,9 @@ class Node:
                 changeover.take(entry, self.membership.rounds.current, now_us)
             except BadFrame as error:
                 self.counters[error.reason] += 1
+                if entry.header.flags & Flag.STATE:
+                    self.membership.refuse_state(entry.daemon, error.reason, now_us)
+                    return
             if changeover.recovery is not None and not had_state:
                 self.membership.state_is_known(now_us)
         self._install(changeover, now_us)

@@ -26,6 +26,11 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
         "state": node.state,
         "group_state": node.group_state,
         "view": _view(node, now_us),
+        "flow": flow(node, now_us),
+        "left_out": [
+            {"daemon": names[daemon], "reason": reason, "remaining_us": remaining_us}
+            for daemon, (reason, remaining_us) in node.membership.exclusions.current(now_us).items()
+        ],
         "cluster": config.settings.name,
         "incarnation": node.incarnation,
         "daemons": list(names),
@@ -87,6 +92,20 @@ def _view(node: "Node", now_us: int) -> dict[str, object]:
         "since_us_ago": now_us - node.membership.since_us,
         "is_working": node.membership.is_active,
         "groups_wait_for": [] if node.merging is None else [names[number] for number in node.merging.missing],
+    }
+
+
+def flow(node: "Node", now_us: int) -> dict[str, object]:
+    """Whether messages flow; if not, since when, who is waited for and what is missing."""
+    found = node.stalls.standstill()
+    if found is None:
+        return {"is_flowing": True, "stopped_us_ago": None, "waits_for": [], "detail": ""}
+    names = node.config.daemon_names
+    return {
+        "is_flowing": False,
+        "stopped_us_ago": now_us - found.since_us,
+        "waits_for": [names[daemon] for daemon in found.waits_for],
+        "detail": found.detail,
     }
 
 

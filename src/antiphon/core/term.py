@@ -90,6 +90,8 @@ class Term:
             member: Reassembly(limits.UNRELIABLE_REASSEMBLY_MAX_BYTES) for member in view.members
         }
         self.unreliable = {member: Unreliable() for member in view.members}
+        self.received_bytes = 0
+        """Of data packets that were new to their link or to the ring."""
         self.incomplete: set[int] = set()
         """Daemons with unreliable bundles of which parts are missing."""
 

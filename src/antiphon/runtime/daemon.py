@@ -33,6 +33,7 @@ from antiphon.runtime.notices import Notices
 from antiphon.runtime.shaper import Shaper, emulated_paths
 from antiphon.runtime.streams import StreamSockets
 from antiphon.runtime.udp import Deliver, Offload, UdpSocket
+from antiphon.runtime.view_log import ViewLog
 from antiphon.trace.live import LiveWatcher
 
 ROUNDS_PER_TURN = 4
@@ -95,7 +96,6 @@ class Daemon:
         self._listeners: list[Listener] = []
         self._told_drops: Counter[str] = Counter()
         self._tell_drops_at_us = 0
-        self._told_view = 0
         self.unreachable: frozenset[int] = frozenset()
         """For demonstrations and tests: the numbers of the daemons to which every packet is lost."""
 
@@ -202,7 +202,9 @@ class Daemon:
         if len(config.daemons_of(config.site_of(self._number))) > 1:
             self._multicast = Multicast(config, self._number, incarnation, self._udp, now_us())
         self._loop = loop = Loop()
-        self._clients = Clients(loop, self._node, config, Notices(_logger), self._status)
+        notices = Notices(_logger)
+        self._views = ViewLog(_logger, notices)
+        self._clients = Clients(loop, self._node, config, notices, self._status)
         self._clients.listen(self._listeners)
         loop.register(self._udp.fileno(), self._on_datagrams, READABLE)
         if self._multicast is not None and self._multicast.is_open:
@@ -353,20 +355,10 @@ class Daemon:
                 clients.deliver(now)
             clients.flush(now)
             clients.resume()
-            if node.view.id != self._told_view:
-                self._tell_view()
+            self._views.follow(node, now)
             if node.is_settled and not (node.datagrams or node.frames or node.endings):
                 return True
         return False
-
-    def _tell_view(self) -> None:
-        """Log who is together now, and why."""
-        view = self._node.view
-        self._told_view = view.id
-        rounds = self._node.membership.rounds.past
-        if rounds:  # else it has just begun, alone
-            names = ", ".join(self._config.daemon_names[number] for number in view.members)
-            _logger.info("daemon %s is in view %d with %s: %s", self.name, view.id, names, rounds[-1].detail)
 
     def _send(self, now: int) -> None:
         streams = self._streams

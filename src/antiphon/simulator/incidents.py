@@ -96,6 +96,16 @@ class Trouble(Lasting, frozen=True):
     daemons: tuple[str, ...] = ()
 
 
+class Usurp(Incident, frozen=True, rename={"sender": "from", "receiver": "to"}):
+    """A packet that the sender did not send, well-formed and plausible, reaches a neighbour in its place: the
+    next genuine one on their link, or on their ring, counts as a duplicate there. It is repeated."""
+
+    sender: str
+    receiver: str
+    every_us: int = 0
+    times: int = 1
+
+
 # Clients --------------------------------------------------------------------------------------------------
 
 
@@ -121,7 +131,19 @@ class Visit(Lasting, frozen=True):
 
 
 AnyIncident = (
-    Crash | Restart | Pause | Partition | Heal | Cut | OneWay | Flap | Hangup | Trouble | Flood | Visit
+    Crash
+    | Restart
+    | Pause
+    | Partition
+    | Heal
+    | Cut
+    | OneWay
+    | Flap
+    | Hangup
+    | Trouble
+    | Usurp
+    | Flood
+    | Visit
 )
 
 
@@ -145,7 +167,7 @@ def named(incident: AnyIncident) -> tuple[str, ...]:
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons
-        case OneWay():
+        case OneWay() | Usurp():
             return (incident.sender, incident.receiver)
         case Partition() | Heal():
             return ()

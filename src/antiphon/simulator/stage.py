@@ -9,6 +9,7 @@ from functools import partial
 
 from antiphon.service import Service
 from antiphon.simulator.client import Client, payload
+from antiphon.simulator.hostile import usurping
 from antiphon.simulator.incidents import (
     AnyIncident,
     Crash,
@@ -23,6 +24,7 @@ from antiphon.simulator.incidents import (
     Restart,
     Trigger,
     Trouble,
+    Usurp,
     Visit,
 )
 from antiphon.simulator.network import Pair
@@ -135,6 +137,8 @@ class Stage:
                 self.world.hang_up(one, other, incident.is_told)
             case Trouble():
                 self._trouble(incident)
+            case Usurp():
+                self._usurp(incident, incident.times)
             case Flood():
                 self._flood(incident)
             case Visit():
@@ -182,6 +186,16 @@ class Stage:
     def _end_trouble(self, incident: Trouble, pairs: list[Pair]) -> None:
         for pair in pairs:
             self.world.network.paths[pair].recover(incident.fault)
+
+    def _usurp(self, incident: Usurp, times: int) -> None:
+        if self.is_over or not times:
+            return
+        sender, receiver = self._number[incident.sender], self._number[incident.receiver]
+        data = usurping(self.world.node(receiver), sender)
+        if data is not None:
+            path = self.world.network.paths[sender, receiver]
+            self.world.hosts[receiver].arrive(path, data, len(data))
+        self._later(incident.every_us, partial(self._usurp, incident, times - 1))
 
     def _heal(self) -> None:
         self._healed += 1

@@ -15,6 +15,10 @@ from msgspec import Struct
 from antiphon import limits
 from antiphon.errors import BadPacket
 
+Exclusion = tuple[int, int, int]
+"""A daemon that is left out of views, its incarnation, and for how much longer in microseconds; 0: it is not
+left out, but a view stood still because of it lately."""
+
 
 class Station(Struct, frozen=True, array_like=True):
     """What one daemon says of itself while views are gathered; others pass it on."""
@@ -29,6 +33,8 @@ class Station(Struct, frozen=True, array_like=True):
     """How many members that view has."""
     live: bytes
     """Mask of the daemons that it hears and that hear it, little end first."""
+    left_out: tuple[Exclusion, ...] = ()
+    """The daemons that it leaves out of views by its own decision, because views with them stood still."""
 
 
 class Beat(Struct, frozen=True, array_like=True):
@@ -133,6 +139,13 @@ def parse_beat(body: bytes, daemons: int) -> Beat:
             raise BadPacket("beat: no such daemon")
         if not 0 <= station.serial <= limits.COUNTER_MAX or not 0 <= station.view <= limits.COUNTER_MAX:
             raise BadPacket("beat: impossible counter")
+        if len(station.left_out) > limits.EXCLUSIONS_TOLD_MAX:
+            raise BadPacket("beat: too many daemons are left out")
+        for daemon, _, remaining_us in station.left_out:
+            if not 0 <= daemon < daemons:
+                raise BadPacket("beat: no such daemon")
+            if not 0 <= remaining_us <= limits.EXCLUDED_MAX_US:
+                raise BadPacket("beat: impossible time")
     return beat
 
 

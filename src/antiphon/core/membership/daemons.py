@@ -12,35 +12,34 @@ Deviations, each because the text leaves a hole or a WAN asks for more:
 - a member that gives up a view says so in its beats, and the news spreads along the links at once; the thesis
   leaves it to each daemon's own detection
 - a daemon that was itself paused adds the pause to its patience with everybody
+- daemons because of which views stand still again and again are left out for a while (`exclusions`)
 Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.16 and 2.20.
 """
 
+from collections.abc import Collection
+
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
+from antiphon.core.membership.exclusions import Exclusions
 from antiphon.core.membership.gathering import Gathering, Pair
+from antiphon.core.membership.patience import (
+    BETTER_AFTER_US,
+    GATHERS_MAX,
+    LONG_STATIONS_PER_BEAT,
+    PATIENCE_GATHERS,
+    STATIONS_PER_BEAT,
+    STUCK_RECOVERIES,
+)
 from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.proposals import is_better, view_of
+from antiphon.core.membership.representatives import missed_links, site_representative
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
-from antiphon.core.overlay.topology import choose_links, missing_links, site_representative
 from antiphon.wire import membership as words
 from antiphon.wire import packet
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import PacketKind
-
-GATHERS_MAX = 6
-"""A gathering that always brings something new ends after so many times its usual length."""
-STUCK_RECOVERIES = 10
-"""A view that is being formed is given up after so many recovery times without news: a member that has got
-everything sees nothing of what others still send each other, perhaps over slow links. Those who wait for a
-member that has failed find out by its silence, much sooner."""
-STATIONS_PER_BEAT = 24
-"""So many stations fit a packet that crosses every path whole."""
-BETTER_AFTER_US = 30_000_000
-"""A link that is missing between two members is added when they have heard each other for so long without a
-break: every view change costs everybody a stop, and the view works without it."""
-PATIENCE_GATHERS = 9
-"""How many gatherings a daemon waits for another one's proposal."""
 
 
 class DaemonMembership:
@@ -70,6 +69,10 @@ class DaemonMembership:
         self.representative = me
         self.since_us = now_us
         """When the installed view was installed."""
+        self.exclusions = Exclusions(me, incarnation)
+        """Whom this daemon leaves out of views for a while."""
+        self.stopped_us: int | None = now_us
+        """Since when there is no view that works; None while there is one."""
         self._me = me
         self._incarnation = incarnation
         self._config = config
@@ -111,6 +114,8 @@ class DaemonMembership:
         if company is not None and number in company.members and number not in self._missed:
             return number in company.neighbours(self._me)
         peer = self.peers[number]
+        if self.exclusions.is_apart(number, peer.incarnation, now_us):
+            return False
         since_us = self._began_us if company is None else max(self.since_us, now_us - self._fresh_us(peer))
         if not peer.is_live(since_us, now_us):
             return False
@@ -217,6 +222,7 @@ class DaemonMembership:
                     self._serial = station.serial + 1  # of our former life, or in our name
                 continue
             if self._gathering.learn(station, now_us):
+                self.exclusions.adopt(station.left_out, now_us)
                 self._changed_us = now_us
                 self._beat_us = min(self._beat_us, now_us + self.timing.join_us // 8)
 
@@ -232,6 +238,7 @@ class DaemonMembership:
             0 if view is None else view.id,
             0 if view is None else len(view.members),
             words.mask_bytes(live),
+            self.exclusions.told(now_us),
         )
         if self._gathering.learn(station, now_us):
             self._changed_us = now_us
@@ -250,29 +257,25 @@ class DaemonMembership:
             return speaker in (peer.number, self._me) or not self._hears(speaker)
         if peer.number == self.representative:
             return True
-        if self._vouches(self.representative, peer.number):
+        if self._gathering.vouches(self.representative, peer.number):
             return False
-        return speaker == peer.number or not self._vouches(self.representative, speaker)
+        return speaker == peer.number or not self._gathering.vouches(self.representative, speaker)
 
     def _hears(self, number: int) -> bool:
         """Whether the peer who speaks for another one works with us itself."""
         peer = self.peers.get(number)
         return peer is not None and peer.echoed_us >= self._began_us
 
-    def _vouches(self, representative: int, number: int) -> bool:
-        """Whether our representative itself works with a peer."""
-        station = self._gathering.stations.get(representative)
-        return station is not None and bool(int.from_bytes(station.live, "little") >> number & 1)
-
     def _tell(self, now_us: int) -> None:
         """Repeat what is known to those who should know it, and ask those who may be there."""
         self._refresh(now_us)
         self._beat_us = now_us + self.timing.join_us
         stations = tuple(self._gathering.stations.values())
+        most = LONG_STATIONS_PER_BEAT if any(one.left_out for one in stations) else STATIONS_PER_BEAT
         for peer in self.peers.values():
             if self._is_friend(peer) and self.is_live(peer.number, now_us):
-                for first in range(0, len(stations), STATIONS_PER_BEAT):
-                    some = stations[first : first + STATIONS_PER_BEAT]
+                for first in range(0, len(stations), most):
+                    some = stations[first : first + most]
                     self._beat(peer, now_us, question=first == 0, stations=some)
 
     def _probe(self, now_us: int) -> None:
@@ -353,9 +356,7 @@ class DaemonMembership:
         if self.forming is not None:
             self.forming = None
             self._host.give_up()
-        if self.is_active:
-            self.is_active = False
-            self._host.freeze()
+        self._stop(now_us)
         self._missed = frozenset()
         self._began_us = now_us
         self._changed_us = now_us
@@ -370,6 +371,35 @@ class DaemonMembership:
                 self._beat(self.peers[number], now_us, question=True)
                 self.peers[number].asked(self.timing, now_us)
         self._probe(now_us)
+
+    def _stop(self, now_us: int) -> None:
+        """The installed view stops working, if it still does."""
+        if self.is_active:
+            self.is_active = False
+            self.stopped_us = now_us
+            self._host.freeze()
+
+    def stalled(self, waited_for: Collection[int], detail: str, now_us: int) -> None:
+        """In the installed view something waits for these members, and waits in vain."""
+        blamed = self.exclusions.blame(waited_for, self.view, detail, now_us)
+        self._lose(Reason.STALLED, blamed, detail, now_us)
+
+    def refuse_state(self, number: int, reason: str, now_us: int) -> None:
+        """No view can begin with the state that a member of the view that is being formed has told."""
+        assert self.forming is not None
+        detail = f"{self._name(number)} tells an impossible state ({reason})"
+        self.exclusions.exclude(number, self.forming.incarnation(number) or 0, detail, now_us)
+        self._lose(Reason.IMPOSSIBLE, number, detail, now_us)
+
+    def _lose_unanswered(self, proposer: int, now_us: int) -> None:
+        """No proposal came from the daemon whose turn it is. After a long time without any view it is held
+        against that daemon, although it is heard."""
+        detail = f"{self._name(proposer)} proposed no view"
+        if self.stopped_us is not None and now_us - self.stopped_us > self.timing.stall_us:
+            station = self._gathering.stations.get(proposer)
+            if station is not None:
+                self.exclusions.strike(proposer, station.incarnation, detail, now_us)
+        self._lose(Reason.UNANSWERED, proposer, detail, now_us)
 
     def _enter(self, state: State, reason: Reason, now_us: int) -> None:
         self.state = state
@@ -424,10 +454,11 @@ class DaemonMembership:
     def _decide(self, now_us: int) -> None:
         """Is it time to propose a view, and is it ours to propose?"""
         self._refresh(now_us)
-        members, pairs = self._gathering.component(self._me)
+        out = self.exclusions.among(self._gathering.stations, now_us)
+        members, pairs = self._gathering.component(self._me, out)
         waited_us = now_us - self._entered_us
         is_quiet = now_us - self._changed_us >= self._gather_us
-        is_worth_it = not self.is_active or self._is_better(members, pairs)
+        is_worth_it = not self.is_active or is_better(self._config, self.view, members, pairs)
         if is_quiet and not is_worth_it:
             self._back_to_work(now_us)
             return
@@ -436,7 +467,7 @@ class DaemonMembership:
                 if self.is_active:
                     self._back_to_work(now_us)
                 else:
-                    self._lose(Reason.UNANSWERED, None, "nobody proposed a view", now_us)
+                    self._lose_unanswered(min(members), now_us)
             return
         is_late = waited_us > GATHERS_MAX * self._gather_us
         if not is_late:
@@ -448,14 +479,6 @@ class DaemonMembership:
                 return
         if is_worth_it:
             self._propose(members, pairs, now_us)
-
-    def _is_better(self, members: frozenset[int], pairs: set[Pair]) -> bool:
-        """Whether what was gathered makes a better view than the one that works."""
-        if not members <= frozenset(self.view.members):
-            return True
-        if len(members) < len(self.view.members) or pairs <= set(self.view.links):
-            return False
-        return bool(set(choose_links(self._config, sorted(members), pairs)) - set(self.view.links))
 
     def _back_to_work(self, now_us: int) -> None:
         """Nobody came of it: the view goes on, and the next attempt waits a little."""
@@ -469,14 +492,7 @@ class DaemonMembership:
     def _propose(self, members: frozenset[int], pairs: set[Pair], now_us: int) -> None:
         """Create_Send_NewMemb (figure 6.11)."""
         stations = self._gathering.stations
-        ordered = tuple(sorted(members))
-        view = DaemonView(
-            self._host.tick(),
-            ordered,
-            tuple(stations[number].incarnation for number in ordered),
-            choose_links(self._config, ordered, pairs),
-        )
-        self._accept(view, now_us)
+        self._accept(view_of(self._config, self._host.tick(), members, pairs, stations), now_us)
 
     def propose(self, sender: int, proposal: Proposal, now_us: int) -> None:
         """A proposal came in (figure 6.4)."""
@@ -494,9 +510,7 @@ class DaemonMembership:
         self.promised = view.id
         if self.rounds.current is None:  # we were not asked before
             self.rounds.begin(Reason.PROPOSED, view.members[0], "a view was proposed", now_us)
-        if self.is_active:
-            self.is_active = False
-            self._host.freeze()
+        self._stop(now_us)
         self.forming = view
         self._proposal = words.encode(Proposal.of(view.id, view.members, view.incarnations, view.links))
         self._missed = frozenset()
@@ -528,16 +542,11 @@ class DaemonMembership:
         self.forming = None
         self.is_active = True
         self.since_us = now_us
-        self.representative = site_representative(self._config, view.members, self._me)
-        self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
+        self.stopped_us = None
+        self.representative = site_representative(self._config, view, self._me)
+        self._missed = missed_links(self._config, view, self._me)
         self._change(State.OP, Reason.INSTALLED, now_us)
-        if self.rounds.current is not None:
-            record = self.rounds.current
-            record.view = view.id
-            record.members = view.members
-            record.joined = tuple(sorted(set(view.members) - transitional))
-            record.lost = tuple(sorted(set(before.members) - set(view.members)))
-            self.rounds.end("installed", now_us)
+        self.rounds.installed(before, view, transitional, now_us)
         for number, peer in self.peers.items():
             if number not in view.members or number in self._missed:
                 peer.ask_soon(self.timing.probe_us, now_us)
@@ -571,14 +580,19 @@ class DaemonMembership:
 
     def _watch_forming(self, now_us: int) -> None:
         if now_us >= self._progress_us + self._stuck_after_us:
-            self._lose(Reason.STUCK, None, f"no progress in state {self.state.word}", now_us)
+            assert self.forming is not None
+            missing = self._host.waits_for()
+            whom = ", ".join(map(self._name, missing)) or "no daemon"
+            detail = f"no progress in state {self.state.word}, waiting for {whom}"
+            blamed = self.exclusions.blame(missing, self.forming, detail, now_us)
+            self._lose(Reason.STUCK, blamed, detail, now_us)
 
     def _watch_representative(self, now_us: int) -> None:
         if self._is_representative_gone(now_us):
             name = self._name(self.representative)
             self._lose(Reason.SILENCE, self.representative, f"{name} no longer speaks for us", now_us)
         elif now_us - self._entered_us > PATIENCE_GATHERS * self._gather_us:
-            self._lose(Reason.UNANSWERED, self.representative, "nobody proposed a view", now_us)
+            self._lose_unanswered(self.representative, now_us)
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` has something to do."""

@@ -28,10 +28,7 @@ class Gathering:
             return False
         self.stations[station.daemon] = station
         self._refreshed_us[station.daemon] = now_us
-        return known is None or (
-            (known.incarnation, known.view, known.company, known.live)
-            != (station.incarnation, station.view, station.company, station.live)
-        )
+        return known is None or _essence(known) != _essence(station)
 
     def expire(self, before_us: int) -> bool:
         """Forget those who were not heard of since then; whether there were any."""
@@ -40,9 +37,14 @@ class Gathering:
             del self.stations[daemon], self._refreshed_us[daemon]
         return bool(old)
 
-    def component(self, me: int) -> tuple[frozenset[int], set[Pair]]:
-        """The daemons that `me` reaches over pairs which both ends vouch for, and these pairs."""
-        masks = {daemon: int.from_bytes(station.live, "little") for daemon, station in self.stations.items()}
+    def component(self, me: int, without: frozenset[int] = frozenset()) -> tuple[frozenset[int], set[Pair]]:
+        """The daemons that `me` reaches over pairs which both ends vouch for, and these pairs; `without` are
+        left out."""
+        masks = {
+            daemon: int.from_bytes(station.live, "little")
+            for daemon, station in self.stations.items()
+            if daemon not in without
+        }
         reached = {me}
         edge = [me]
         pairs: set[Pair] = set()
@@ -56,6 +58,11 @@ class Gathering:
                         edge.append(other)
         return frozenset(reached), pairs
 
+    def vouches(self, daemon: int, other: int) -> bool:
+        """Whether `daemon` says that it works with `other`."""
+        station = self.stations.get(daemon)
+        return station is not None and bool(int.from_bytes(station.live, "little") >> other & 1)
+
     def is_whole(self, members: frozenset[int]) -> bool:
         """Whether for every view that still works somewhere in `members`, all who have it are there."""
         counts: dict[int, int] = {}
@@ -66,3 +73,9 @@ class Gathering:
                 counts[station.view] = counts.get(station.view, 0) + 1
                 company[station.view] = station.company
         return all(count >= company[view] for view, count in counts.items())
+
+
+def _essence(station: Station) -> tuple[object, ...]:
+    """All that matters of a station; its serial and the time that exclusions still last always change."""
+    left_out = tuple((daemon, incarnation) for daemon, incarnation, _ in station.left_out)
+    return station.incarnation, station.view, station.company, station.live, left_out

@@ -10,6 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.core.membership.view import DaemonView
 
 
 class Reason(Enum):
@@ -33,6 +34,10 @@ class Reason(Enum):
     """A member of the view gathers."""
     STUCK = "stuck"
     """A view that was being formed made no progress."""
+    STALLED = "stalled"
+    """In a view that works, something waited for too long although all neighbours were heard."""
+    IMPOSSIBLE = "impossible-state"
+    """The state that a member told at the end of its view cannot be true."""
     UNANSWERED = "unanswered"
     """No proposal came."""
     ALONE = "alone"
@@ -93,6 +98,18 @@ class Rounds:
         if self.current is not None:
             self.current.states.append((state, now_us - self._state_since_us))
             self._state_since_us = now_us
+
+    def installed(
+        self, before: DaemonView, view: DaemonView, transitional: frozenset[int], now_us: int
+    ) -> None:
+        """A round has led from one view to another, together with the daemons of the transitional set."""
+        record = self.current
+        if record is not None:
+            record.view = view.id
+            record.members = view.members
+            record.joined = tuple(sorted(set(view.members) - transitional))
+            record.lost = tuple(sorted(set(before.members) - set(view.members)))
+            self.end("installed", now_us)
 
     def end(self, how: str, now_us: int) -> None:
         if self.current is not None:

@@ -54,5 +54,8 @@ class Host(Protocol):
     def give_up(self) -> None:
         """Drop the view that is being formed."""
 
+    def waits_for(self) -> tuple[int, ...]:
+        """The members of the view that is being formed without which its next step cannot be done."""
+
     def entered(self, state: str, reason: Reason, now_us: int) -> None:
         """A state was entered, for those who watch."""

@@ -93,6 +93,10 @@ class Lines:
         self.stable_elsewhere = min(self._arus)
         self._arus[own] = own_aru
 
+    def unacknowledged(self, lts: int) -> list[tuple[int, int]]:
+        """The sources that do not vouch for everything up to `lts`, and up to where they do."""
+        return [(source, aru) for source, aru in enumerate(self._arus) if aru < lts]
+
     def slowest(self) -> tuple[int, int]:
         """The sources that hold back the agreed and the stable line."""
         return self._received.index(min(self._received)), self._arus.index(min(self._arus))

@@ -282,6 +282,40 @@ class SymmetricOrder:
             if not chain.is_blocked:
                 source.blocked.discard(sender)
 
+    # What is waited for -----------------------------------------------------------------------------------
+
+    def waited_for(self) -> list[tuple[int, int, int, int]]:
+        """The sources for which something that has come must wait, each with the number up to which its
+        bundles have come, the greatest that is known to exist, and the lts up to which it is known."""
+        first_lts = self._order[0][0] if self._order else 0
+        found = []
+        for number, source in self._sources.items():
+            known, lts = self._greatest(number, source), self.lines.complete(number)
+            if known > source.contiguous or lts < first_lts:
+                found.append((number, source.contiguous, known, lts))
+        return found
+
+    def _greatest(self, number: int, source: _Source) -> int:
+        """The greatest number of a source's bundles that is known to exist."""
+        greatest = source.claims[-1][0] if source.claims else 0
+        if number == self.source:
+            greatest = max(greatest, self.issued)
+        return max([greatest, source.contiguous, *(last for last, _, _ in source.ahead.values())])
+
+    def unacknowledged(self) -> list[tuple[int, int]]:
+        """The sources that do not vouch for the oldest bundle that is held, and up to which lts they do."""
+        return self.lines.unacknowledged(self._held[0][0]) if self._held else []
+
+    def first_waiting_source(self) -> int | None:
+        """The source of the oldest bundle that waits for its place, or else for all to have it."""
+        entries = self._order or self._held
+        return entries[0][1].source if entries else None
+
+    def has_later(self, number: int) -> bool:
+        """Whether a bundle of a source has come although an earlier one has not."""
+        contiguous = self._sources[number].contiguous
+        return any(entry.source == number and entry.header.number > contiguous for _, entry in self._held)
+
     # Delivering -------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
@@ -350,20 +384,36 @@ class SymmetricOrder:
 
     def stop(self) -> None:
         """The view has stopped: whatever comes now is delivered at its end, in the agreed order."""
-        for source in self._sources.values():
+        for number, source in self._sources.items():
             source.blocked.clear()
+            if self._greatest(number, source) > source.contiguous + limits.OUTSTANDING_MAX:
+                self._forget_impossible(number, source)
+
+    def _forget_impossible(self, number: int, source: _Source) -> None:
+        """No source is so far ahead of its receivers: a state that said so would be refused by all."""
+        most = source.contiguous + limits.OUTSTANDING_MAX
+        source.ahead = {first: rest for first, rest in source.ahead.items() if rest[0] <= most}
+        source.claims = [claim for claim in source.claims if claim[0] <= most]
+        for entries in (self._order, self._held):
+            entries[:] = [
+                (lts, entry)
+                for lts, entry in entries
+                if entry.source != number or entry.header.number <= most
+            ]
+            heapq.heapify(entries)
+        if number == self.source and self.issued > most:
+            self.issued = 0
+            self.issued = self._greatest(number, source)
 
     def tell(self, source: int) -> SourceState:
         """What is known here of one source's bundles."""
         known = self._sources[source]
         ahead = sorted((first, last) for first, (last, _, _) in known.ahead.items())
-        highest = max([known.contiguous, *(last for _, last in ahead), *(claim[0] for claim in known.claims)])
+        highest = self._greatest(source, known)
         held = sorted(entry.header.number for _, entry in self._held if entry.source == source)
         lts = self.lines.complete(source)
-        if source == self.source:
-            highest = max(highest, self.issued)
-            if self._is_complete:
-                lts = self.lines.clock
+        if source == self.source and self._is_complete:
+            lts = self.lines.clock
         return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(held))
 
     def has(self, source: int, number: int) -> bool:

@@ -37,6 +37,11 @@ class Reassembly:
         """Of the incomplete bundles."""
         return max((partial.total for partial in self._partials.values()), default=0)
 
+    def received_of(self, number: int) -> int:
+        """How many bytes of an incomplete bundle have come."""
+        partial = self._partials.get(number)
+        return 0 if partial is None else partial.received
+
     def add(self, fragment: Fragment, now_us: int) -> bytes | None:
         """The bundle, if this fragment was the last of it."""
         size = len(fragment.body)

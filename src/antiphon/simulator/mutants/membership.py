@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from antiphon.config import Config, Timing
-from antiphon.core.membership import daemons
+from antiphon.core.membership import proposals
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.gathering import Pair
 from antiphon.core.membership.peers import Peer
@@ -214,7 +214,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "links as configured", "links are laid over pairs that do not work",
-        frozenset(("2.16",)), daemons, "choose_links", _links_as_configured, "swarm", seeds=40, shown_by=20,
+        frozenset(("2.16",)), proposals, "choose_links", _links_as_configured, "swarm", seeds=40, shown_by=20,
     ),
     Mutant(
         "older proposal accepted", "a proposal counts although a newer one was accepted before",

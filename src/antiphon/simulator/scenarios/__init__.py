@@ -10,6 +10,7 @@ from antiphon.simulator.scenarios import (
     focused,
     inflight,
     merge,
+    poisoned,
     promises,
     sites,
     slow,
@@ -39,6 +40,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "inflight": inflight.inflight,
     "slow": slow.slow,
     "streams": streams.streams,
+    "poisoned": poisoned.poisoned,
 }
 
 

@@ -1,0 +1,154 @@
+"""Daemons that are left out of views for a while, because views with them came to a standstill.
+
+A daemon is given a strike when a view, installed or being formed, stood still because of it. With the second
+strike within `limits.STRIKES_WITHIN_US`, or at once if its state at the end of a view cannot be true, it is
+left out for a time that doubles with each further exclusion, up to a limit. Its members of the moment go on
+without it, it goes on alone, and both merge when the time is over. A new process of the daemon is not to
+blame for what an earlier one did.
+
+The thesis has nothing like it: its daemons do not fail in such ways. Whoever decides on an exclusion tells so
+in its station (`wire.membership`), and all who learn of it do the same: a daemon that a single member left
+out would be brought back into the view by the next one that still works with it. A strike is told there, too,
+and counts as the first one for all: it is not always the same daemon that runs out of patience first.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.core.membership.view import DaemonView
+from antiphon.wire.membership import Exclusion, Station
+
+
+def culprits(waited_for: Collection[int], members: Collection[int], me: int) -> tuple[int, ...]:
+    """Whom to suspect if `me` waits in vain for some members of a view: these, or if it waits for all others
+    or for no other, itself.
+
+    >>> culprits({2}, (0, 1, 2), me=0), culprits({1, 2}, (0, 1, 2), me=0), culprits({1}, (0, 1), me=0)
+    ((2,), (0,), (1,))
+    """
+    others = set(members) - {me}
+    blamed = set(waited_for) & others
+    is_own_fault = not blamed or (blamed == others and len(others) > 1)
+    return (me,) if is_own_fault or len(blamed) > limits.EXCLUSIONS_TOLD_MAX else tuple(sorted(blamed))
+
+
+class _Record(Struct):
+    """What is held against one process of a daemon."""
+
+    incarnation: int
+    strikes: int = 0
+    struck_us: int = -(10**15)
+    accused_us: int = -(10**15)
+    """When this daemon last gave it a strike."""
+    times: int = 0
+    """How often it was left out by our own decision."""
+    until_us: int = -(10**15)
+    is_ours: bool = False
+    """Whether this daemon has decided it itself."""
+    reason: str = ""
+
+
+class Exclusions:
+    """Whom one daemon leaves out, itself included: then it works with no other daemon."""
+
+    def __init__(self, me: int, incarnation: int) -> None:
+        self._me = me
+        self._incarnation = incarnation
+        self._records: dict[int, _Record] = {}
+
+    def strike(self, daemon: int, incarnation: int, reason: str, now_us: int) -> bool:
+        """A view stood still because of a daemon; whether it is left out now."""
+        record = self._of(daemon, incarnation)
+        if now_us - record.struck_us > limits.STRIKES_WITHIN_US:
+            record.strikes = record.times = 0
+        record.strikes += 1
+        record.struck_us = record.accused_us = now_us
+        if record.strikes < limits.STRIKES_MAX:
+            return False
+        self.exclude(daemon, incarnation, reason, now_us)
+        return True
+
+    def exclude(self, daemon: int, incarnation: int, reason: str, now_us: int) -> None:
+        """Leave a daemon out from now on."""
+        record = self._of(daemon, incarnation)
+        if now_us - record.until_us > limits.STRIKES_WITHIN_US:
+            record.times = 0
+        record.strikes = max(record.strikes, limits.STRIKES_MAX)
+        record.struck_us = now_us
+        record.times += 1
+        wait_us = limits.EXCLUDED_US << min(record.times - 1, 20)
+        record.until_us = now_us + min(wait_us, limits.EXCLUDED_MAX_US)
+        record.reason = reason
+        record.is_ours = True
+
+    def blame(self, waited_for: Collection[int], view: DaemonView, reason: str, now_us: int) -> int:
+        """Hold it against members of a view that it stood still while they were waited for; one of them."""
+        blamed = culprits(waited_for, view.members, self._me)
+        for daemon in blamed:
+            self.strike(daemon, view.incarnation(daemon) or 0, reason, now_us)
+        return blamed[0]
+
+    def adopt(self, told: Iterable[Exclusion], now_us: int) -> bool:
+        """Another daemon tells whom it leaves out, or has given a strike; whether one is left out anew."""
+        is_new = False
+        for daemon, incarnation, remaining_us in told:
+            record = self._of(daemon, incarnation)
+            if daemon == self._me or (record.is_ours and now_us < record.until_us):
+                continue  # of ourselves: the others do not work with us then, and that is enough
+            if not remaining_us:
+                if now_us - record.struck_us > limits.STRIKES_WITHIN_US:
+                    record.strikes = record.times = 0
+                record.strikes = max(record.strikes, 1)
+                record.struck_us = now_us
+                continue
+            until_us = now_us + min(remaining_us, limits.EXCLUDED_MAX_US)
+            if record.until_us <= now_us < until_us:
+                is_new = True
+                record.reason = "another daemon leaves it out"
+            record.is_ours = False
+            record.until_us = until_us
+        return is_new
+
+    def is_out(self, daemon: int, incarnation: int, now_us: int) -> bool:
+        """Whether this process of a daemon is left out now."""
+        record = self._records.get(daemon)
+        return record is not None and now_us < record.until_us and record.incarnation == incarnation
+
+    def is_apart(self, daemon: int, incarnation: int, now_us: int) -> bool:
+        """Whether this daemon does not work with another one: either of them is left out."""
+        is_alone = self.is_out(self._me, self._incarnation, now_us)
+        return is_alone or self.is_out(daemon, incarnation, now_us)
+
+    def among(self, stations: Mapping[int, Station], now_us: int) -> frozenset[int]:
+        """The other daemons among these that are left out now."""
+        return frozenset(
+            daemon
+            for daemon, station in stations.items()
+            if daemon != self._me and self.is_out(daemon, station.incarnation, now_us)
+        )
+
+    def told(self, now_us: int) -> tuple[Exclusion, ...]:
+        """Whom this daemon leaves out by its own decision, or has given a strike lately, for its station."""
+        told = [
+            (daemon, record.incarnation, max(0, record.until_us - now_us) if record.is_ours else 0)
+            for daemon, record in sorted(self._records.items())
+            if (record.is_ours and now_us < record.until_us)
+            or now_us - record.accused_us < limits.STRIKE_TOLD_US
+        ]
+        return tuple(told[: limits.EXCLUSIONS_TOLD_MAX])
+
+    def current(self, now_us: int) -> dict[int, tuple[str, int]]:
+        """Daemons that are left out -> why, and for how much longer in microseconds."""
+        return {
+            daemon: (record.reason, record.until_us - now_us)
+            for daemon, record in sorted(self._records.items())
+            if now_us < record.until_us
+        }
+
+    def _of(self, daemon: int, incarnation: int) -> _Record:
+        record = self._records.get(daemon)
+        if record is None or record.incarnation != incarnation:
+            record = self._records[daemon] = _Record(incarnation)
+        return record

@@ -1,0 +1,19 @@
+"""How long the membership of daemons waits for others before it acts without them: counts and times that no
+deployment needs to change, unlike those of `config.timing`.
+"""
+
+GATHERS_MAX = 6
+"""A gathering that always brings something new ends after so many times its usual length."""
+STUCK_RECOVERIES = 10
+"""A view that is being formed is given up after so many recovery times without news: a member that has got
+everything sees nothing of what others still send each other, perhaps over slow links. Those who wait for a
+member that has failed find out by its silence, much sooner."""
+STATIONS_PER_BEAT = 24
+"""So many stations fit a packet that crosses every path whole."""
+LONG_STATIONS_PER_BEAT = 4
+"""The same while some of them tell of daemons that are left out."""
+BETTER_AFTER_US = 30_000_000
+"""A link that is missing between two members is added when they have heard each other for so long without a
+break: every view change costs everybody a stop, and the view works without it."""
+PATIENCE_GATHERS = 9
+"""How many gatherings a daemon waits for another one's proposal."""

@@ -1,0 +1,33 @@
+"""Packets that no daemon has sent, made by whoever can write to a daemon's socket and knows its view."""
+
+from antiphon.core.links.hop import HopLink
+from antiphon.core.node import Node
+from antiphon.wire import packet
+from antiphon.wire.packet import EVERYBODY, PacketKind, Update
+
+
+def usurping(node: Node | None, sender: int) -> bytes | None:
+    """A data packet for `node` that takes the place of the next one of a neighbour, on their link or ring, if
+    there is such a neighbour. What it says is old, and every number in it is plausible."""
+    if node is None:
+        return None
+    company = node.membership.company
+    link, ring = node.links.get(sender), node.ring
+    if company is None or sender not in company.members:
+        return None
+    if isinstance(link, HopLink):
+        receiver, newest = node.me, link.reception.highest
+    elif ring is not None and sender in ring.mates:
+        receiver, newest = EVERYBODY, ring.reception.highest
+    else:
+        return None
+    prefix = packet.prefix(
+        PacketKind.DATA,
+        digest=node.config.digest,
+        sender=sender,
+        receiver=receiver,
+        incarnation=company.incarnation(sender) or 0,
+        view=company.id,
+    )
+    stale = Update(sender, 0, 0, company.id, company.id)
+    return packet.whole(prefix, packet.update_item(stale), newest + 1)

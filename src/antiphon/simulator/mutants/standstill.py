@@ -1,0 +1,59 @@
+"""Mutants of the watchdogs: views that stand still, and daemons that are left out because of that."""
+
+from typing import Any
+
+from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.exclusions import Exclusions
+from antiphon.core.stalls import Stalls
+from antiphon.simulator.mutants.mutant import Mutant, Original
+
+_NEVER_US = 1 << 62
+
+
+def _never_looks(original: Original) -> Original:
+    return lambda stalls, now_us: None
+
+
+def _patience_without_end(original: Original) -> Original:
+    """Each look finds a fresh reason to wait."""
+
+    def look(stalls: Stalls, now_us: int) -> None:
+        stalls._patience.clear()
+        original(stalls, now_us)
+
+    return look
+
+
+def _forming_unwatched(original: Original) -> Original:
+    """Time that passes counts as progress."""
+    return lambda membership, now_us: membership.progress(now_us)
+
+
+def _left_out_for_ever(original: Original) -> Original:
+    def exclude(exclusions: Exclusions, daemon: int, *arguments: Any) -> None:
+        original(exclusions, daemon, *arguments)
+        exclusions._records[daemon].until_us = _NEVER_US
+
+    return exclude
+
+
+STANDSTILL: tuple[Mutant, ...] = (
+    Mutant(
+        "stall-unwatched", "a view in which something waits for ever is never ended",
+        frozenset(("2.16", "2.17")), Stalls, "look", _never_looks, "poisoned",
+    ),
+    Mutant(
+        "stall-forgiven", "the time of a standstill begins anew with each look at it",
+        frozenset(("2.16", "2.17")), Stalls, "look", _patience_without_end, "poisoned",
+    ),
+    Mutant(
+        "forming-unwatched", "a view that is being formed is never given up for lack of progress",
+        frozenset(("2.16", "2.17")), DaemonMembership, "_watch_forming", _forming_unwatched, "poisoned",
+        seeds=30, shown_by=20,
+    ),
+    Mutant(
+        "left-out-for-ever", "a daemon because of which views stood still is never taken in again",
+        frozenset(("2.16", "2.17")), Exclusions, "exclude", _left_out_for_ever, "poisoned",
+        shown_by=7,
+    ),
+)  # fmt: skip
