@@ -12,7 +12,7 @@ Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simula
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from antiphon import limits
 from antiphon.core.ordering.entry import Entry
@@ -200,11 +200,12 @@ class SymmetricOrder:
         if len(source.claims) > _CLAIMS_MAX:
             del source.claims[-2]  # the newest says the most, the older ones apply sooner
 
-    def forget_session(self, entry: Entry) -> None:
-        """The session is over: this was its last bundle, and is delivered."""
-        sender = (entry.daemon, entry.header.session)
-        self._chains.pop(sender, None)
-        self._sources[entry.source].blocked.discard(sender)
+    def forget_sessions(self, source: int, senders: Iterable[Sender]) -> None:
+        """Sessions are over: their last bundles are delivered."""
+        blocked = self._sources[source].blocked
+        for sender in senders:
+            self._chains.pop(sender, None)
+            blocked.discard(sender)
 
     def saw_unreliable(self, lts: int) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
