@@ -105,13 +105,13 @@ ROUNDS_KEPT = 64
 """Membership rounds that a daemon remembers, for `antiphon explain`."""
 
 # Slices ----------------------------------------------------------------------------------------------------
-SLICE_STEPS = 4_096
+SLICE_STEPS = 1_024
 """Work that a daemon does before it looks for packets again and sends signs of life: members looked at, views
-made, bundles delivered. Some 10 to 50 ms, far less than any neighbour's patience, also on a busy machine."""
+made, bundles delivered. Some 5 to 10 ms, far less than any neighbour's patience, also on a busy machine."""
 GROUPS_PART_STEPS = 1_024
 """Groups and members in one of the messages in which a daemon tells them after a merge: some 60 KB, a few
 milliseconds of work."""
-DEPARTURES_STEPS = 4_096
+DEPARTURES_STEPS = 1_024
 """Sessions that are over, and their memberships, in one bundle."""
 READY_MAX = 16_384
 """Bundles that may wait to be delivered to clients in a later slice; beyond it slices grow, so that a daemon

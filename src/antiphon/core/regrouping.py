@@ -36,6 +36,8 @@ class Regrouping:
     def __init__(self, node: "Node") -> None:
         self.slice_steps = limits.SLICE_STEPS
         """How much is done in one call of `Node.settle`."""
+        self.part_steps = limits.GROUPS_PART_STEPS
+        """How much is told in one GROUPS message."""
         self._node = node
         self._left_steps = 0
         self._work: Work | None = None  # before anything else is delivered
@@ -129,7 +131,7 @@ class Regrouping:
         part: list[HostedGroup] = []
         steps = 0
         for hosted in node.delivery.membership.hosted(node.me):
-            if steps >= limits.GROUPS_PART_STEPS:
+            if steps >= self.part_steps:
                 node.send_groups(groups_bundle(tuple(part), is_last=False))
                 yield steps
                 part, steps = [], 0

@@ -120,8 +120,26 @@ class Visit(Lasting, frozen=True):
     graceful: bool = False
 
 
+class Exodus(Incident, frozen=True):
+    """All clients of this daemon hang up at the same moment."""
+
+    daemon: str
+
+
 AnyIncident = (
-    Crash | Restart | Pause | Partition | Heal | Cut | OneWay | Flap | Hangup | Trouble | Flood | Visit
+    Crash
+    | Restart
+    | Pause
+    | Partition
+    | Heal
+    | Cut
+    | OneWay
+    | Flap
+    | Hangup
+    | Trouble
+    | Flood
+    | Visit
+    | Exodus
 )
 
 
@@ -141,7 +159,7 @@ class Trigger(Struct, frozen=True, omit_defaults=True):
 def named(incident: AnyIncident) -> tuple[str, ...]:
     """The daemons without which an incident makes no sense."""
     match incident:
-        case Crash() | Restart() | Pause() | Flood() | Visit():
+        case Crash() | Restart() | Pause() | Flood() | Visit() | Exodus():
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons

@@ -132,8 +132,9 @@ class Delivery:
         In parts: yields how many steps of work each was.
         """
         for change in self.membership.lose(together, name_view):
-            self._tell(change)
-            yield change.steps
+            if change is not None:
+                self._tell(change)
+            yield 1 if change is None else change.steps
 
     def merge(self, merging: Merging, view_id: ViewId) -> Iterator[int]:
         """All members of all groups are known again; in parts as `lose`."""

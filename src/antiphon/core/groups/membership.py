@@ -15,7 +15,6 @@ Deviations:
 - after the signal, leaves are followed by a view as joins are (the thesis leaves it out, figure 6.21)
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
@@ -44,43 +43,59 @@ class Group:
         self.view = ViewId(0, 0, 0, 0)
         self.is_signalled = False
         """Whether the transitional signal of this view was given."""
-        self.sites: Counter[int] = Counter()
-        """Members per site."""
-        self.joining: Counter[int] = Counter()
+        self.joining: dict[int, int] = {}
         """Joins per site that were seen and are not delivered yet: conservative pruning."""
         self.mask = 0
         """The sites that must get what is sent to this group."""
 
-    def add(self, member: Member, name: str) -> None:
-        """A member comes; its site is counted separately."""
+    def add(self, member: Member, name: str, site: int) -> None:
+        """A member of a site comes."""
         daemon, session = member
         self.members[member] = name
-        self.hosts.setdefault(daemon, {})[session] = None
+        sessions = self.hosts.get(daemon)
+        if sessions is None:
+            self.hosts[daemon] = {session: None}
+            self.mask |= 1 << site
+        else:
+            sessions[session] = None
 
-    def remove(self, member: Member) -> str:
+    def remove(self, member: Member, site_of: Callable[[int], int]) -> str:
         """A member goes; its name."""
         daemon, session = member
         sessions = self.hosts[daemon]
         del sessions[session]
         if not sessions:
             del self.hosts[daemon]
+            self._clear(site_of(daemon), site_of)
         return self.members.pop(member)
+
+    def join_seen(self, site: int) -> None:
+        """A join of a site is under way."""
+        self.joining[site] = self.joining.get(site, 0) + 1
+        self.mask |= 1 << site
+
+    def join_done(self, site: int, site_of: Callable[[int], int]) -> None:
+        """A join of a site has taken effect; one that was recovered was never seen."""
+        under_way = self.joining.pop(site, 0) - 1
+        if under_way > 0:
+            self.joining[site] = under_way
+        else:
+            self._clear(site, site_of)
+
+    def forget_joins(self, site_of: Callable[[int], int]) -> None:
+        """No join is under way any more."""
+        for site in list(self.joining):
+            del self.joining[site]
+            self._clear(site, site_of)
+
+    def _clear(self, site: int, site_of: Callable[[int], int]) -> None:
+        """Take a site out of the mask unless it has members or joins."""
+        if site not in self.joining and all(site_of(daemon) != site for daemon in self.hosts):
+            self.mask &= ~(1 << site)
 
     def sessions_at(self, daemon: int) -> Mapping[int, None]:
         """The sessions of its members at one daemon, in the order of their joins."""
         return self.hosts.get(daemon, _NO_SESSIONS)
-
-    def count(self, *, site: int, members: int = 0, joining: int = 0) -> None:
-        """So many members and joins under way of a site come (or, below zero, go)."""
-        for counted, more in ((self.sites, members), (self.joining, joining)):
-            if more:
-                counted[site] += more
-                if not counted[site]:
-                    del counted[site]
-        if site in self.sites or site in self.joining:
-            self.mask |= 1 << site
-        else:
-            self.mask &= ~(1 << site)
 
     @property
     def is_needless(self) -> bool:
@@ -163,13 +178,12 @@ class Membership:
     def saw(self, member: Member, event: GroupEvent) -> None:
         """An event came in; it takes effect when it is delivered, but a join counts for pruning at once."""
         if event.kind == "join":
-            self._group(event.group).count(site=self._site_of(member[0]), joining=1)
+            self._group(event.group).join_seen(self._site_of(member[0]))
 
     def forget_joins(self) -> None:
         """A daemon view has ended: no join is under way any more."""
         for group in [group for group in self.groups.values() if group.joining]:
-            for site in list(group.joining):
-                group.count(site=site, joining=-group.joining[site])
+            group.forget_joins(self._site_of)
             if group.is_needless:
                 del self.groups[group.name]
 
@@ -211,11 +225,11 @@ class Membership:
         group = self._group(group_name)
         site = self._site_of(member[0])
         if member in group.members:
-            group.count(site=site, joining=-1)
+            group.join_done(site, self._site_of)
             return []
         view_id, together = mark(group_name)
-        group.count(site=site, members=1, joining=-1)
-        group.add(member, name)
+        group.add(member, name, site)
+        group.join_done(site, self._site_of)
         self._of.setdefault(member, set()).add(group_name)
         return [self._view(group, view_id, Cause.JOIN, (name,), newcomer=member, together=together)]
 
@@ -248,9 +262,8 @@ class Membership:
         return changes
 
     def _take_out(self, group: Group, member: Member) -> str:
-        group.count(site=self._site_of(member[0]), members=-1)
         self._of[member].discard(group.name)
-        return group.remove(member)
+        return group.remove(member, self._site_of)
 
     def _view(
         self,
@@ -275,23 +288,26 @@ class Membership:
 
     # When daemons come and go ---------------------------------------------------------------------------
 
-    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> Iterator[Change]:
-        """Only the members at these daemons remain: the views of the groups that lost some, one by one.
+    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> Iterator[Change | None]:
+        """Only the members at these daemons remain: the views of the groups that lost some, one by one, and
+        None after other parts of the work.
 
         A view is named after the first daemon that has members in it. If groups were still to be put
         together, members of one group may be in several views, and no two of these get the same name.
         """
         lost = [member for member in self._of if member[0] not in together]
-        torn = [
-            (min((daemon for daemon in self.groups[name].hosts if daemon in together), default=-1), name)
-            for name in self.groups_of(*lost)
-        ]
+        torn: list[tuple[int, str]] = []
+        for name in set().union(*map(self._of.__getitem__, lost)):
+            hosts = self.groups[name].hosts
+            torn.append((min((daemon for daemon in hosts if daemon in together), default=-1), name))
+            yield None
         for first, name in sorted(torn):  # all see them in one order, by the identifiers and then by group
             group = self.groups[name]
             gone = [member for member in group.members if member[0] not in together]
             names = tuple(self._take_out(group, member) for member in gone)
             if group.is_needless:
                 del self.groups[name]
+                yield None
             else:
                 yield self._view(group, name_view(first), Cause.NETWORK, names)
         for member in lost:
@@ -349,8 +365,7 @@ class Membership:
         for part_id in sorted(parts):
             parts[part_id].sort()
             for _, daemon, session, member_name in parts[part_id]:
-                group.add((daemon, session), member_name)
-                group.count(site=self._site_of(daemon), members=1)
+                group.add((daemon, session), member_name, self._site_of(daemon))
                 self._of.setdefault((daemon, session), set()).add(name)
         if len(parts) == 1:  # all from one view: nothing has happened to them
             (group.view,) = parts

@@ -15,6 +15,7 @@ from antiphon.types import Cause, View, ViewId
 from antiphon.wire.bundle import Header
 
 NameView = Callable[[int], ViewId]
+Changes = Iterator[Change | None]
 
 # The signal -------------------------------------------------------------------------------------------------
 
@@ -60,7 +61,7 @@ def _signal_again(original: Original) -> Original:
 def _with_other_loss(original: Original, **changes: int) -> Original:
     """A loss whose views get another identifier."""
 
-    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> Iterator[Change]:
+    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> Changes:
         def rename(first: int) -> ViewId:
             view_id = name_view(first)
             fields = {"epoch": view_id.epoch, "branch": view_id.branch, "lts": view_id.lts}
@@ -92,7 +93,7 @@ def _loss_of_our_own(original: Original) -> Original:
 def _ghosts(original: Original) -> Original:
     """The first of the lost members stays."""
 
-    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> Iterator[Change]:
+    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> Changes:
         lost = {daemon for group in membership.groups.values() for daemon in group.hosts} - together
         yield from original(membership, together | set(sorted(lost)[:1]), name_view)
 
