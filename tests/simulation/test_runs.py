@@ -44,6 +44,8 @@ def complaint(outcome: Outcome) -> str:
         ("streams", 136, 1),  # see docs/track-record.md
         ("apart", 0, 3),
         pytest.param("apart", 3, 7, marks=pytest.mark.long),
+        ("slices", 0, 5),
+        pytest.param("slices", 5, 15, marks=pytest.mark.long),
         *(
             (name, 0, 3)
             for name in ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises")

@@ -1,8 +1,8 @@
 """Work that is cut into slices: daemons that take their time are met by faults before they are done.
 
-Every daemon does little before it looks for events again, and looks for them seldom. With a dozen groups the end
-of a view and a merge take tens of milliseconds then. In the middle of that daemons crash and are cut off once
-more, clients hang up all together, and others come.
+Every daemon does little before it looks for events again, and looks for them seldom. With a dozen groups the
+end of a view and a merge take tens of milliseconds then. In the middle of that daemons crash and are cut off
+once more, clients hang up all together, and others come.
 """
 
 from random import Random
@@ -28,8 +28,8 @@ LOST_US = (700_000, 2_000_000)
 
 
 def slices(random: Random, seed: int) -> Plan:
-    """Three to five sites fall into two parts and come together twice. When a daemon has a new view, or begins
-    to put groups together, and is not done with it, the next thing happens."""
+    """Three to five sites fall into two parts and come together twice. When a daemon has a new view, or
+    begins to put groups together, and is not done with it, the next thing happens."""
     daemons = [
         structs.replace(daemon, gathers_us=wide(random, *GATHERS_US))
         for daemon in daemons_of(random, random.randint(3, 5))
