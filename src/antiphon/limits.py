@@ -171,6 +171,18 @@ EXCLUDED_MAX_US = 320_000_000
 EXCLUSIONS_TOLD_MAX = 16
 """Daemons whose exclusion one daemon tells of: stations must stay small. Whoever would leave out more is
 itself the one to leave."""
+# Slices ----------------------------------------------------------------------------------------------------
+SLICE_STEPS = 1_024
+"""Work that a daemon does before it looks for packets again and sends signs of life: members looked at, views
+made, bundles delivered. Some 5 to 10 ms, far less than any neighbour's patience, also on a busy machine."""
+GROUPS_PART_STEPS = 1_024
+"""Groups and members in one of the messages in which a daemon tells them after a merge: some 60 KB, a few
+milliseconds of work."""
+DEPARTURES_STEPS = 1_024
+"""Sessions that are over, and their memberships, in one bundle."""
+READY_MAX = 16_384
+"""Bundles that may wait to be delivered to clients in a later slice; beyond it slices grow, so that a daemon
+that cannot keep up reads less from its neighbours and clients."""
 
 # Sessions -------------------------------------------------------------------------------------------------
 SESSIONS_MAX = 10_000

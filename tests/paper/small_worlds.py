@@ -225,6 +225,9 @@ class Cluster(PassingTime):
         self._flying: list[tuple[int, int, int, int, bytes]] = []
         self._serial = 0
         self._paused_until_us: dict[int, int] = {}
+        self.slice_us = 0
+        """How long a slice of a daemon's work takes; what comes in meanwhile is read before the next one."""
+        self._slices_us: dict[int, int] = {}
         self._lives: Counter[int] = Counter()
         self.diaries = [Diary() for _ in self.config.daemon_names]
         self.nodes = [self._node(number) for number in range(self.config.daemon_count)]
@@ -324,6 +327,7 @@ class Cluster(PassingTime):
         """The daemon is gone, with everything it knew and all of its clients."""
         if daemon in self.alive:
             self.alive.discard(daemon)
+            self._slices_us.pop(daemon, None)
             for peer in self.config.stream_peers_of(daemon):
                 if peer in self.alive:
                     self.nodes[peer].streams.stream_lost(daemon, "reset", self.now_us)
@@ -413,6 +417,9 @@ class Cluster(PassingTime):
     def _drain(self, daemon: int) -> None:
         node = self.nodes[daemon]
         node.settle(self.now_us)
+        self._slices_us.pop(daemon, None)
+        if not node.is_settled:
+            self._slices_us[daemon] = self.now_us + self.slice_us
         if not self.drains:
             return
         peers = self.config.stream_peers_of(daemon)
@@ -439,7 +446,7 @@ class Cluster(PassingTime):
 
     def _next(self, daemon: int) -> int | None:
         """When the daemon wants to be called."""
-        due_us = self.nodes[daemon].next_deadline_us()
+        due_us = self._slices_us.get(daemon, self.nodes[daemon].next_deadline_us())
         return None if due_us is None else max(due_us, self._paused_until_us.get(daemon, 0))
 
     def step(self, end_us: int) -> bool:
@@ -457,7 +464,7 @@ class Cluster(PassingTime):
         self.now_us, serial, sender, receiver, data = heapq.heappop(self._flying)
         if receiver not in self.alive or (sender, receiver) in self.blocked:
             return True
-        wakes_us = self._paused_until_us.get(receiver, 0)
+        wakes_us = max(self._paused_until_us.get(receiver, 0), self._slices_us.get(receiver, 0))
         if wakes_us > self.now_us:
             heapq.heappush(self._flying, (wakes_us, serial, sender, receiver, data))
             return True
@@ -466,7 +473,8 @@ class Cluster(PassingTime):
             assert not node.streams.receive_stream(sender, memoryview(data), self.now_us)
         else:
             node.receive(memoryview(data), len(data), self.now_us)
-        self._drain(receiver)
+        if receiver not in self._slices_us:
+            self._drain(receiver)
         return True
 
     def settle(self, *parts: set[int], within_us: int = WITHIN_US) -> int:

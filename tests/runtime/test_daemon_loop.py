@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from antiphon.runtime import notices
-from antiphon.runtime.loop import FINE_WAIT_US, READABLE, Loop, now_us
+from antiphon.runtime.loop import EVENTS_PER_TURN, FINE_WAIT_US, READABLE, Loop, now_us
 from antiphon.runtime.notices import Notices
 from antiphon.runtime.process import new_incarnation
 
@@ -40,6 +40,32 @@ def test_other_threads_wake_the_loop_and_their_calls_run_in_its_thread() -> None
     loop.close()
     loop.call_soon_threadsafe(call)
     assert len(ran_in) == 1
+
+
+def test_what_is_urgent_does_not_wait_behind_a_crowd() -> None:
+    """However many clients hang up at once, packets of other daemons are read in every turn."""
+    loop = Loop()
+    handled: list[str] = []
+    crowd = [socket.socketpair() for _ in range(2 * EVENTS_PER_TURN)]
+    near, far = socket.socketpair()
+    for one, other in crowd:
+        loop.register(one.fileno(), lambda _events: handled.append("crowd"), READABLE)
+        other.send(b"x")
+    loop.register(near.fileno(), lambda _events: handled.append("urgent"), READABLE, urgent=True)
+    far.send(b"x")
+    for _ in range(3):
+        handled.clear()
+        loop.turn(None)
+        assert handled.count("urgent") == 1
+        assert handled.count("crowd") >= EVENTS_PER_TURN - 1
+    loop.unregister(near.fileno())
+    handled.clear()
+    loop.turn(None)
+    assert "urgent" not in handled
+    loop.close()
+    for one, other in (*crowd, (near, far)):
+        one.close()
+        other.close()
 
 
 def test_a_descriptor_closed_by_an_earlier_handler_is_not_handled() -> None:

@@ -46,6 +46,8 @@ def complaint(outcome: Outcome) -> str:
         pytest.param("poisoned", 3, 12, marks=pytest.mark.long),
         ("apart", 0, 3),
         pytest.param("apart", 3, 7, marks=pytest.mark.long),
+        ("slices", 0, 5),
+        pytest.param("slices", 5, 15, marks=pytest.mark.long),
         *(
             (name, 0, 3)
             for name in ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises")

@@ -247,6 +247,15 @@ def test_a_view_after_somebody_has_gone(cause: Cause, kind: str) -> None:
     )  # fmt: skip
 
 
+def test_a_view_after_several_are_gone_at_once_is_a_networks() -> None:
+    """Spread's word for a disconnect has room for one name."""
+    view = View("grp1", VIEW_ID, (ALICE,), (ALICE,), Cause.DISCONNECT, ("#bob#d1", "#cyd#d1"))
+    assert Views(DAEMONS).view(view) == (
+        octets("80 18 00 80") + field("grp1") + octets("01 00 00 00 80 00 00 80 38 00 00 00") + field(ALICE)
+        + pack_id(VIEW_ID) + octets("01 00 00 00 00 00 00 00 01 00 00 00") + field(ALICE)
+    )  # fmt: skip
+
+
 def test_ones_own_leave() -> None:
     assert Views(DAEMONS).left(Left("grp1", VIEW_ID)) == (
         octets("80 02 00 80") + field("grp1") + octets("00 00 00 00 80 00 00 80 00 00 00 00")

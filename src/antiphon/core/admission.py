@@ -8,6 +8,8 @@ the queues after the daemon's choice are kept short for those who are in less of
 from typing import TYPE_CHECKING
 
 from antiphon import limits
+from antiphon.core.groups.events import departures_bundle
+from antiphon.core.groups.sessions import Pending, Session
 from antiphon.wire import frames
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Admission:
         return (
             node.membership.is_active
             and node.merging is None
+            and not node.regrouping.is_blocking
             and node.order.own_unstable_bytes < node.config.settings.unstable_bytes
         )
 
@@ -63,15 +66,34 @@ class Admission:
         """Order what sessions have sent, as long as there is room."""
         node = self._node
         holds = node.backpressure.holds if node.backpressure else None
+        departing: list[tuple[Session, Pending]] = []
+        steps = 0
         while self._room_bytes > 0 and self.is_accepting:
             turn = node.sessions.take(self._lowest(now_us), holds)
             if turn is None:
-                return
+                break
             session, pending = turn
             self._room_bytes -= len(pending.bundle)
-            origin.send(session, pending, now_us)
-            if session.is_leaving and session.is_connected and not session.input:
-                node.endings.append((session.number, frames.Goodbye("bye", "disconnected as asked")))
+            if pending.event is not None and pending.event.kind == "disconnect":
+                departing.append(turn)
+                steps += 1 + node.delivery.membership.count_of((node.me, session.number))
+                if steps < limits.DEPARTURES_STEPS:
+                    continue
+            self._let_go(origin, departing, now_us)
+            departing, steps = [], 0
+            if pending.event is None or pending.event.kind != "disconnect":
+                origin.send(session, pending, now_us)
+        self._let_go(origin, departing, now_us)
+
+    def _let_go(self, origin: "Origin", departing: list[tuple[Session, Pending]], now_us: int) -> None:
+        """Order the ends of sessions that come one after another: in one bundle, if they are several."""
+        if len(departing) == 1:
+            origin.send(*departing[0], now_us)
+        elif departing:
+            origin.send_control(departures_bundle(session.number for session, _ in departing), now_us)
+        for session, _ in departing:
+            if session.is_connected:
+                self._node.endings.append((session.number, frames.Goodbye("bye", "disconnected as asked")))
 
     def _lowest(self, now_us: int) -> int:
         """The lowest priority whose bundles may be ordered now."""

@@ -9,10 +9,11 @@ decided in `membership.recovery`, which also lists where it differs from the fig
 """
 
 from collections import deque
+from collections.abc import Iterator
 
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.events import parse_event, parse_groups
+from antiphon.core.groups.events import HostedGroup, is_last_of_groups, parse_event, parse_groups
 from antiphon.core.groups.membership import Group
 from antiphon.core.groups.merging import Merging
 from antiphon.core.intake import read_late
@@ -65,6 +66,9 @@ class Changeover:
         self.recovery: Recovery | None = None
         """Once the state of every member is known."""
         self.dropped_bundles = 0
+        self.were_apart = False
+        """Once all is concluded: whether the groups must be put together anew, because they were not when the
+        view ended."""
         self._config = config
         self._me = me
         self._old = old
@@ -194,9 +198,9 @@ class Changeover:
 
     # The end of the old view ----------------------------------------------------------------------------
 
-    def conclude(self) -> bool:
+    def conclude(self) -> Iterator[int]:
         """DeliverMembership (figure 6.16), up to the new view: deliver the rest, signal, part with those who
-        are lost. Whether the groups must be put together anew, because they were not when the view ended."""
+        are lost. In parts: yields how many steps of work each was."""
         recovery = self.recovery
         assert recovery is not None and self.is_finished
         rest = self._old.order.undelivered()
@@ -208,27 +212,33 @@ class Changeover:
         for entry in kept:
             is_merge = will_merge and entry.header.flags & Flag.GROUPS
             if entry.header.lts > recovery.certain_line and not is_merge:
-                self._signal_all(recovery)
+                yield from self._signal_all(recovery)
             elif self._merging is None:
-                self._signal_up_to(entry.header.lts, kept, recovery)
-            self._deliver(entry, recovery)
-        self._signal_all(recovery)
+                yield from self._signal_up_to(entry.header.lts, kept, recovery)
+            yield from self._deliver(entry, recovery)
+        yield from self._signal_all(recovery)
         self._delivery.membership.forget_joins()
         last_lts = stamp_after(recovery.last_line, self._me) & ~1023
         ending, coming = self._old.view.id, self.new.view.id
-        self._delivery.lose(recovery.together, lambda first: ViewId(ending, coming, last_lts, first))
+        yield from self._delivery.lose(
+            recovery.together, lambda first: ViewId(ending, coming, last_lts, first)
+        )
         self._delivery.changed()
-        return self._merging is not None
+        self.were_apart = self._merging is not None
 
     def _will_merge(self, rest: list[Entry]) -> bool:
         """Whether the groups are put together after all. Then they are before any signal, because daemons
         that are lost to us may have done so without one (figure 6.26 signals first, against 2.8)."""
         if self._merging is None:
             return False
-        coming = {entry.daemon for entry in rest if entry.header.flags & Flag.GROUPS}
+        coming = {
+            entry.daemon
+            for entry in rest
+            if entry.header.flags & Flag.GROUPS and is_last_of_groups(entry.header)
+        }
         return coming.issuperset(self._merging.missing)
 
-    def _signal_all(self, recovery: Recovery) -> None:
+    def _signal_all(self, recovery: Recovery) -> Iterator[int]:
         """Nothing that follows is certain to reach those who are lost (stranssig)."""
         if self._is_signalled:
             return
@@ -237,6 +247,7 @@ class Changeover:
         for name in sorted(membership.groups):
             if membership.groups[name].is_torn(recovery.together):
                 self._delivery.signal(membership.groups[name])
+            yield 1
         self._tell_observer_of_signal(recovery, ())
 
     def _tell_observer_of_signal(self, recovery: Recovery, groups: tuple[str, ...]) -> None:
@@ -244,42 +255,47 @@ class Changeover:
             together, committed = tuple(sorted(recovery.together)), tuple(sorted(recovery.committed))
             self._observer.signalled(self._old.view.id, together, committed, groups)
 
-    def _deliver(self, entry: Entry, recovery: Recovery) -> None:
+    def _deliver(self, entry: Entry, recovery: Recovery) -> Iterator[int]:
         header = entry.header
         if header.flags & (Flag.LATE | Flag.CONTROL):
             return
         if header.flags & Flag.GROUPS:
             self._tell_observer(entry)
-            self._gather(entry)
+            yield from self._gather(entry)
         elif self._merging is not None:
             self.dropped_bundles += 1  # sent after a merge that has not taken place here
         elif header.flags & Flag.EVENT:
-            self._deliver_event(entry, recovery)
+            yield self._deliver_event(entry, recovery)
         else:
             names = bundles.parse_names(header.names)[1:]
             self._signal_before(names, header.lts, recovery)
             self._tell_observer(entry)
             self._delivery.message(entry.daemon, header, entry.bundle)
+            yield 1
 
     def _tell_observer(self, entry: Entry) -> None:
         if self._observer is not None:
             self._observer.delivered(self._old.view.id, entry.header)
 
-    def _gather(self, entry: Entry) -> None:
+    def _gather(self, entry: Entry) -> Iterator[int]:
         """A GROUPS message (figure 6.26): its merge may still take place."""
-        if self._merging is None:
+        merging = self._merging
+        if merging is None:
             return
-        try:
-            groups = parse_groups(entry.bundle, entry.header)
-        except BadFrame:  # as where it was delivered in its view
-            groups = ()
-        if self._merging.add(entry.daemon, groups):
+        groups: tuple[HostedGroup, ...] = ()
+        if entry.daemon not in merging.known:
+            try:
+                groups = parse_groups(entry.bundle, entry.header)
+            except BadFrame:  # as where it was delivered in its view
+                groups = ()
+            yield len(groups)
+        if merging.add(entry.daemon, groups, is_last_of_groups(entry.header)):
             view_id = ViewId(self._old.view.id, 0, entry.header.lts, entry.daemon)
-            self._delivery.merge(self._merging.gathered, view_id)
+            yield from self._delivery.merge(merging, view_id)
             self._merging = None
 
     def _line_of(self, group: Group, recovery: Recovery, joiner: int | None = None) -> int:
-        hosts = {daemon for daemon, _ in group.members}
+        hosts = set(group.hosts)
         if joiner is not None:
             hosts.add(joiner)
         return recovery.line_of(hosts)
@@ -295,7 +311,7 @@ class Changeover:
             elif lts > self._line_of(group, recovery):
                 self._signal(group, recovery)
 
-    def _signal_up_to(self, lts: int, rest: list[Entry], recovery: Recovery) -> None:
+    def _signal_up_to(self, lts: int, rest: list[Entry], recovery: Recovery) -> Iterator[int]:
         """Signal the groups whose certain part is over before a bundle, also one for other groups: what is
         before it may be a hole, and nobody knows for which group that was. Groups that somebody joins wait
         for a bundle of their own, or for the general signal: that join may move where their part ends."""
@@ -303,18 +319,18 @@ class Changeover:
         if self._ends is None:
             events = (parse_event(one.bundle, one.header) for one in rest if one.header.flags & Flag.EVENT)
             joined = {event.group for event in events if event.kind == "join"}
-            self._ends = deque(
-                sorted(
-                    (self._line_of(group, recovery), name)
-                    for name, group in membership.groups.items()
-                    if name not in joined
-                )
-            )
+            ends = []
+            for name, one in membership.groups.items():
+                if name not in joined:
+                    ends.append((self._line_of(one, recovery), name))
+                    yield 1
+            self._ends = deque(sorted(ends))
         while self._ends and self._ends[0][0] < lts:
             _, name = self._ends.popleft()
             group = membership.groups.get(name)
             if group is not None:
                 self._signal(group, recovery)
+                yield 1
 
     def _signal(self, group: Group, recovery: Recovery) -> None:
         """The certain part of a group's stream is over; its members care only if some of them are lost."""
@@ -327,12 +343,13 @@ class Changeover:
             self._signalled.add(name)
             self._tell_observer_of_signal(recovery, (name,))
 
-    def _deliver_event(self, entry: Entry, recovery: Recovery) -> None:
+    def _deliver_event(self, entry: Entry, recovery: Recovery) -> int:
         header = entry.header
         event = parse_event(entry.bundle, header)
         membership = self._delivery.membership
         after: list[str] = []
-        names = [event.group] if event.group else membership.groups_of((entry.daemon, header.session))
+        departed = () if event.group else event.departed((entry.daemon, header.session))
+        names = [event.group] if event.group else membership.groups_of(*departed)
         for name in names:
             group = membership.groups.get(name)
             if group is not None and header.lts > self._line_of(group, recovery, entry.daemon):
@@ -346,8 +363,9 @@ class Changeover:
             after.append(name)
             return ViewId(self._old.view.id, self.new.view.id, header.lts, entry.daemon), recovery.together
 
-        self._delivery.event(entry.daemon, header, event, mark)
+        steps = self._delivery.event(entry.daemon, header, event, mark)
         for name in after:
             group = membership.groups.get(name)
             if group is not None:
                 self._signal(group, recovery)
+        return steps

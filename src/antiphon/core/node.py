@@ -30,7 +30,7 @@ from antiphon.core.effects import Datagram
 from antiphon.core.groups.backlog import Band, holds_senders
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.events import GroupEvent, groups_bundle, parse_event, parse_groups
+from antiphon.core.groups.events import GroupEvent, parse_event
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
@@ -50,6 +50,7 @@ from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
+from antiphon.core.regrouping import Regrouping
 from antiphon.core.stalls import Stalls
 from antiphon.core.status import describe
 from antiphon.core.streams.streams import Streams
@@ -96,6 +97,7 @@ class Node:
         )
         self.merging: Merging | None = None
         """While groups are put together after daemons have come."""
+        self.regrouping = Regrouping(self)
         self._observer = observer
         self._slow = SlowSessions(config.settings, self.sessions)
         self._requests = Requests(name, self.me, self.sessions, self.frames, config.settings.slow_policy)
@@ -117,8 +119,9 @@ class Node:
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
         self.streams.watch = self._watch
         self.membership.start(now_us)
+        self._settled_us = now_us
         self.is_settled = False
-        """Whether `settle` was called after the last event."""
+        """Whether `settle` was called after the last event and has left no work for its next call."""
 
     def _term_of(self, view: DaemonView, clock: int, now_us: int) -> Term:
         return Term(
@@ -153,13 +156,16 @@ class Node:
 
     @property
     def group_state(self) -> str:
-        """Of the group membership: "gop", or "ggather" while groups are put together."""
-        return "gop" if self.merging is None else "ggather"
+        """Of the group membership: "gop", "gtrans" while clients are told of the end of a view, or "ggather"
+        while groups are put together."""
+        if self.merging is not None:
+            return "ggather"
+        return "gtrans" if self.regrouping.is_blocking else "gop"
 
     @property
     def is_settled_down(self) -> bool:
         """Whether messages flow."""
-        return self.membership.state is State.OP and self.merging is None
+        return self.membership.state is State.OP and self.group_state == "gop"
 
     @property
     def order(self) -> SymmetricOrder:
@@ -369,8 +375,10 @@ class Node:
 
     def freeze(self) -> None:
         """The installed view stops working. What its lines have already allowed is delivered."""
+        self.regrouping.finish()
         while self.term.order.ready:
             self._deliver(self.term.order.ready.popleft())
+            self.regrouping.finish()
         self.term.order.stop()
 
     def form(self, view: DaemonView, now_us: int) -> None:
@@ -419,31 +427,49 @@ class Node:
         """Everybody is known to have everything: from the old view to the new one, at once."""
         recovery = changeover.recovery
         assert recovery is not None
-        were_apart = changeover.conclude()
-        if changeover.dropped_bundles:
-            self.counters["bundle: after a hole"] += changeover.dropped_bundles
+        self.regrouping.leave(changeover)
         self._changeover = None
         self._commitment = Commitment(self.me)
-        self.term = term = changeover.new
+        self.term = changeover.new
         self._origin = changeover.origin
+        self.merging = None
         for session in self.sessions:
             session.last_number = 0
         # All who come along have everything of the old view.
-        self._tell_accepted(
+        self.delivery.tell_accepted(
             {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
         )
         self.membership.installed(recovery.together, now_us)
         self.backpressure.begin_view()
+        self.regrouping.enter(changeover)
+
+    # The regrouping's requests ----------------------------------------------------------------------------
+
+    def entered_view(self, changeover: Changeover) -> bool:
+        """Everything of the old view is done; whether the groups must be put together."""
+        recovery, members = changeover.recovery, self.term.view.members
+        assert recovery is not None
+        together = recovery.together
+        if changeover.dropped_bundles:
+            self.counters["bundle: after a hole"] += changeover.dropped_bundles
         if self._observer is not None:
-            self._observer.installed(term.view, tuple(sorted(recovery.together)))
+            self._observer.installed(self.term.view, tuple(sorted(together)))
+        if not changeover.were_apart and together == frozenset(members):
+            self._count_early_joins(self._settled_us)
+            return False
+        self.merging = Merging(members, frozenset() if changeover.were_apart else together)
+        self._enter_groups("ggather", "apart" if changeover.were_apart else "merge", self._settled_us)
+        return True
+
+    def send_groups(self, data: bytearray) -> None:
+        """Send a GROUPS message."""
+        self._origin.send_control(data, self._settled_us)
+
+    def merged(self) -> None:
+        """The groups are whole again."""
         self.merging = None
-        if were_apart or recovery.together != frozenset(term.view.members):
-            self.merging = Merging(term.view.members)
-            self._enter_groups("ggather", "apart" if were_apart else "merge", now_us)
-            groups = self.delivery.membership.hosted(self.me)
-            self._origin.send_control(groups_bundle(groups), now_us)
-        else:
-            self._count_early_joins(now_us)
+        self._enter_groups("gop", "merged", self._settled_us)
+        self._count_early_joins(self._settled_us)
 
     def _enter_groups(self, state: str, reason: str, now_us: int) -> None:
         if self._observer is not None:
@@ -459,7 +485,7 @@ class Node:
     @property
     def is_between_views(self) -> bool:
         """Whether there is something to do before the newest view is ready for clients."""
-        return self._changeover is not None or self.merging is not None
+        return self._changeover is not None or self.merging is not None or self.regrouping.is_blocking
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must wait for its place in the agreed order whatever its service."""
@@ -479,9 +505,13 @@ class Node:
     def settle(self, now_us: int) -> None:
         """Draw the conclusions from all events since the last time: order, deliver, announce, send.
 
-        The cost of this is per call, so that a driver with many events at hand calls it once.
+        The cost of this is per call, so that a driver with many events at hand calls it once. Its work is
+        bounded: if some is left, `is_settled` is False, and the driver calls again after it has carried out
+        what it finds here and has looked for other events.
         """
         self.is_settled = True
+        self._settled_us = now_us
+        self.regrouping.begin_slice()
         if self.backpressure:
             self.backpressure.timeout(now_us)
         if self.backpressure.is_eased:
@@ -490,6 +520,7 @@ class Node:
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
         if self.membership.is_active:
+            self.regrouping.go_on()
             self._settle_order(now_us)
             self.is_settled = self.is_settled and not self.backpressure.is_eased
             pressure = self.backpressure.announcement(self.order.source, now_us)
@@ -533,67 +564,48 @@ class Node:
         admission.begin()
         while True:
             self._origin.flush(now_us)
-            if self.sessions.waiting:
+            if self.sessions.waiting and not order.ready:
                 admission.admit(self._origin, now_us)
             order.settle()
-            while order.ready:
-                self._deliver(order.ready.popleft(), now_us)
+            if order.ready and not self.regrouping.deliver(order.ready, self._deliver):
+                self.is_settled = False
+                break
             if not order.moved and not (admission.is_accepting and admission.may_go_on(now_us)):
                 break
             if admission.is_exhausted:
                 self.is_settled = False
                 break
+        if self.regrouping.is_under_way:
+            self.is_settled = False
         if order.own_stable:
-            self._tell_accepted(order.own_stable)
+            self.delivery.tell_accepted(order.own_stable)
 
-    def _tell_accepted(self, accepted: dict[int, int]) -> None:
-        """Tell the sessions that want to know which of their messages are everywhere."""
-        for number, sequence in accepted.items():
-            session = self.sessions.get(number)
-            if session is not None and session.accepts and not session.is_leaving:
-                self.frames.append(((number,), frames.encode_control(frames.Accepted(sequence))))
-        accepted.clear()
-
-    def _deliver(self, entry: Entry, now_us: int = 0) -> None:
+    def _deliver(self, entry: Entry) -> None:
         header = entry.header
         if header.flags & (Flag.LATE | Flag.CONTROL):
             return
         if self._observer is not None:
             self._observer.delivered(self.term.view.id, header)
         if header.flags & Flag.GROUPS:
-            self._merge(entry, now_us)
+            if self.merging is not None:
+                self.regrouping.take(self.merging, entry, self.term.view.id)
         elif header.flags & Flag.EVENT:
             self._deliver_event(entry)
         else:
+            self.regrouping.spend(1)
             self.delivery.message(entry.daemon, header, entry.bundle)
 
     def _deliver_event(self, entry: Entry) -> None:
         header = entry.header
         event = parse_event(entry.bundle, header)
         view_id = ViewId(self.term.view.id, 0, header.lts, entry.daemon)
-        self.delivery.event(entry.daemon, header, event, lambda group: (view_id, None))
+        self.regrouping.spend(self.delivery.event(entry.daemon, header, event, lambda group: (view_id, None)))
         if event.kind == "join" and entry.daemon == self.me:
             self._origin.joined(event.group)
         else:
             self.backpressure.is_eased |= self.sessions.has_parked  # a slow receiver may have left
             if event.kind == "disconnect":
-                self.order.forget_session(entry)
-
-    def _merge(self, entry: Entry, now_us: int) -> None:
-        """A daemon's members are known; when all are, the groups are whole again."""
-        if self.merging is None:
-            return
-        try:
-            groups = parse_groups(entry.bundle, entry.header)
-        except BadFrame as error:
-            self.counters[error.reason] += 1
-            groups = ()
-        if self.merging.add(entry.daemon, groups):
-            view_id = ViewId(self.term.view.id, 0, entry.header.lts, entry.daemon)
-            self.delivery.merge(self.merging.gathered, view_id)
-            self.merging = None
-            self._enter_groups("gop", "merged", now_us)
-            self._count_early_joins(now_us)
+                self.order.forget_sessions(entry.source, event.departed((entry.daemon, header.session)))
 
     @property
     def is_quiet(self) -> bool:
@@ -602,6 +614,7 @@ class Node:
             self.is_settled_down
             and not self.sessions.waiting
             and not self.order.held_count
+            and not self.order.ready
             and not self.order.ahead_count
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())

@@ -83,11 +83,10 @@ class Origin:
     def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
         """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""
         site = self._site_of(daemon)
-        for missed in self._order.held_of(self._me):
+        for missed in self._order.own_after(lts):
             header = missed.header
             if (
-                header.lts > lts
-                and not header.flags & (Flag.EVENT | Flag.LATE)
+                not header.flags & (Flag.EVENT | Flag.LATE)
                 and not header.destinations >> site & 1
                 and not missed.resent >> daemon & 1
                 and group in bundles.parse_names(header.names)[1:]

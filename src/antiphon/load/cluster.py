@@ -1,6 +1,7 @@
 """A cluster of real daemon processes on loopback, for measurements."""
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,77 @@ _START_EACH_S = 2.0
 _STOP_TIMEOUT_S = 5.0
 _SPREAD = ".spread"
 """Behind the place of our own clients."""
+_VIEW_LINE = " is in view "
+"""Part of the line with which a daemon logs that it has installed a view."""
+
+
+class DaemonProcesses:
+    """The daemons of a cluster, each a process; all of them are gone when the stack is left."""
+
+    def __init__(
+        self,
+        config: Config,
+        directory: Path,
+        stack: ExitStack,
+        *,
+        rate_bytes_per_s: int = 0,
+        spread: bool = False,
+    ) -> None:
+        self.addresses = [daemon.clients[0] for _, daemon in config.daemons()]
+        self._names = config.daemon_names
+        self._file = directory / "cluster.toml"
+        self._file.write_text(as_toml(config, rate_bytes_per_s, spread=spread))
+        self._logs = [
+            stack.enter_context((directory / f"{daemon.name}.log").open("a+"))
+            for _, daemon in config.daemons()
+        ]
+        self._patience_s = _START_TIMEOUT_S + _START_EACH_S * len(self._names)
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        for number in range(len(self._names)):
+            stack.callback(self.stop, number)
+            self._start(number)
+        for number in range(len(self._names)):
+            self._wait_for(number)
+        _wait_formed(self.addresses, self._names, self._patience_s)
+
+    def _start(self, number: int) -> None:
+        name = self._names[number]
+        words = [sys.executable, "-m", "antiphon", "daemon", "--config", str(self._file), "--name", name]
+        # A session of its own: Ctrl-C ends the daemons through `stop_daemon`, after their clients.
+        self._processes[number] = subprocess.Popen(words, stderr=self._logs[number], start_new_session=True)
+
+    def _wait_for(self, number: int) -> None:
+        process, log = self._processes[number], self._logs[number]
+        wait_for_daemon(process, log, self.addresses[number], self._patience_s)
+
+    def kill(self, number: int) -> None:
+        """End a daemon as a crash does."""
+        self._processes[number].kill()
+        self._processes[number].wait()
+
+    def restart(self, number: int) -> None:
+        """Start a daemon that was killed again; it answers on return, and is not yet with the others."""
+        self._start(number)
+        self._wait_for(number)
+
+    def pause(self, number: int) -> None:
+        """From now on a daemon does nothing."""
+        self._processes[number].send_signal(signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        """A paused daemon goes on, with all it knows."""
+        self._processes[number].send_signal(signal.SIGCONT)
+
+    def views_told(self, number: int) -> int:
+        """How many daemon views a daemon has installed, by its log."""
+        log = self._logs[number]
+        log.seek(0)
+        return sum(_VIEW_LINE in line for line in log)
+
+    def stop(self, number: int) -> None:
+        """End a daemon in order."""
+        self.resume(number)
+        stop_daemon(self._processes[number])
 
 
 @contextmanager
@@ -40,22 +112,16 @@ def daemons(
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
         config = local_config(sites, directory, daemons=per_site, protocol=protocol)
-        file = directory / "cluster.toml"
-        file.write_text(as_toml(config, rate_bytes_per_s, spread=spread))
-        started = []
-        for _, daemon in config.daemons():
-            log = stack.enter_context((directory / f"{daemon.name}.log").open("w+"))
-            words = [sys.executable, "-m", "antiphon", "daemon", "--config", str(file), "--name", daemon.name]
-            # A session of its own: Ctrl-C ends the daemons through `stop_daemon`, after their clients.
-            process = subprocess.Popen(words, stderr=log, start_new_session=True)
-            stack.callback(stop_daemon, process)
-            started.append((process, log, daemon.clients[0]))
-        patience_s = _START_TIMEOUT_S + _START_EACH_S * len(started)
-        for process, log, address in started:
-            wait_for_daemon(process, log, address, patience_s)
-        addresses = [address for _, _, address in started]
-        _wait_formed(addresses, config.daemon_names, patience_s)
-        yield [f"{address}{_SPREAD}" for address in addresses] if spread else addresses
+        started = DaemonProcesses(config, directory, stack, rate_bytes_per_s=rate_bytes_per_s, spread=spread)
+        yield [f"{address}{_SPREAD}" for address in started.addresses] if spread else started.addresses
+
+
+@contextmanager
+def mortal_daemons(sites: int) -> Iterator[DaemonProcesses]:
+    """Daemon processes, one for each of so many sites, that can be killed and restarted."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
+        yield DaemonProcesses(local_config(sites, directory), directory, stack)
 
 
 def as_toml(config: Config, rate_bytes_per_s: int = 0, *, spread: bool = False) -> str:

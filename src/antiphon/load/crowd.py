@@ -35,6 +35,8 @@ class Grow(Struct, frozen=True):
     sessions: int
     groups: tuple[str, ...]
     """`{session}` in a name stands for the session's number."""
+    views: bool = False
+    """Whether they want to be told of the views after their first."""
 
 
 class Grown(Struct, frozen=True, tag="grown"):
@@ -49,12 +51,12 @@ class Grown(Struct, frozen=True, tag="grown"):
 class Idler:
     """One session: a socket, and how many of its requests were answered."""
 
-    def __init__(self, address: str, name: str) -> None:
+    def __init__(self, address: str, name: str, *, views: bool) -> None:
         self.socket = dial(address)
         self.answers = 0
         self._name = name.encode()
         self._rest = b""
-        self.socket.sendall(frames.encode_control(frames.Connect(frames.PROTOCOL_VERSION, name, views=False)))
+        self.socket.sendall(frames.encode_control(frames.Connect(frames.PROTOCOL_VERSION, name, views=views)))
 
     def read(self, buffer: memoryview) -> None:
         """Take what has come: welcomes and first views are answers, all else does not matter."""
@@ -92,7 +94,7 @@ class Crowd:
         begun_s = time.monotonic()
         newest = []
         for _ in range(wanted.sessions):
-            idler = Idler(self._address, f"{self._prefix}{self._count}")
+            idler = Idler(self._address, f"{self._prefix}{self._count}", views=wanted.views)
             self._idlers[idler.socket.fileno()] = idler
             self._poll.register(idler.socket.fileno(), select.EPOLLIN)
             newest.append((idler, self._count))

@@ -1,4 +1,5 @@
-"""From the outside: a process full of idle sessions, and what a daemon process takes of its machine."""
+"""From the outside: processes full of idle sessions or with one that pings, and what a daemon takes of its
+machine."""
 
 import os
 import subprocess
@@ -6,12 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from antiphon.client import ask_status
 from antiphon.errors import AntiphonError
 from antiphon.load.crowd import Grow, Grown
+from antiphon.load.pinger import Silence
 from antiphon.load.plan import Failed
 
 
@@ -21,17 +24,30 @@ class CrowdProcess:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    def grow(self, sessions: int, *groups: str) -> Grown:
+    def grow(self, sessions: int, *groups: str, views: bool = False) -> Grown:
         """Add so many sessions, each a member of these groups (`{session}` is its number)."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(msgspec.json.encode(Grow(sessions, groups)).decode() + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise AntiphonError(f"the crowd ended early with exit code {self._process.wait()}")
-        told = msgspec.json.decode(line, type=Grown | Failed)
+        told = _ask(self._process, msgspec.json.encode(Grow(sessions, groups, views)).decode() + "\n", Grown)
         if isinstance(told, Failed):
             raise AntiphonError(f"the crowd could not grow: {told.reason}")
+        return told
+
+    def hang_up(self) -> None:
+        """All of its connections break at once."""
+        self._process.kill()
+        self._process.wait()
+
+
+class PingerProcess:
+    """A session in another process that pings."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def take(self) -> Silence:
+        """What it saw since the last time."""
+        told = _ask(self._process, "\n", Silence)
+        if isinstance(told, Failed):
+            raise AntiphonError(f"the pinger failed: {told.reason}")
         return told
 
 
@@ -39,13 +55,40 @@ class CrowdProcess:
 def crowd(address: str, prefix: str = "idle") -> Iterator[CrowdProcess]:
     """A process for idle sessions of the daemon at `address`, whose names begin with `prefix`; it ends with
     the body."""
-    words = [sys.executable, "-m", "antiphon.load.crowd", address, prefix]
+    with _running("antiphon.load.crowd", address, prefix) as process:
+        yield CrowdProcess(process)
+
+
+@contextmanager
+def pinger(address: str, group: str) -> Iterator[PingerProcess]:
+    """A process that pings `group` at the daemon at `address`; it ends with the body."""
+    with _running("antiphon.load.pinger", address, group) as process:
+        yield PingerProcess(process)
+
+
+_Answer = TypeVar("_Answer")
+
+
+def _ask(process: "subprocess.Popen[str]", line: str, kind: type[_Answer]) -> _Answer | Failed:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(line)
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        raise AntiphonError(f"a helper ended early with exit code {process.wait()}")
+    told: _Answer | Failed = msgspec.json.decode(answer, type=kind | Failed)
+    return told
+
+
+@contextmanager
+def _running(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
     # A session of its own: Ctrl-C ends it through this process.
     process = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [sys.executable, "-m", module, *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
     try:
-        yield CrowdProcess(process)
+        yield process
     finally:
         process.kill()
         process.wait()

@@ -206,9 +206,9 @@ class Daemon:
         self._views = ViewLog(_logger, notices)
         self._clients = Clients(loop, self._node, config, notices, self._status)
         self._clients.listen(self._listeners)
-        loop.register(self._udp.fileno(), self._on_datagrams, READABLE)
+        loop.register(self._udp.fileno(), self._on_datagrams, READABLE, urgent=True)
         if self._multicast is not None and self._multicast.is_open:
-            loop.register(self._multicast.fileno(), self._on_multicasts, READABLE)
+            loop.register(self._multicast.fileno(), self._on_multicasts, READABLE, urgent=True)
         if self._streams is not None:
             peers = config.stream_peers_of(self._number)
             talker = self._node.streams

@@ -4,6 +4,10 @@ Raw epoll, because between an event and its handler stands then one dictionary l
 whole milliseconds, too coarse for pacing and short acknowledgement delays, so a wait that is shorter than
 `FINE_WAIT_US` goes through `select` on the epoll descriptor itself, which keeps microseconds (it costs 1 us
 more; the kernel adds its usual timer slack of about 50 us).
+
+A turn handles a bounded number of descriptors. When thousands are ready at once (clients that hang up
+together), those of other daemons do not wait behind them: a packet that lies unread in a socket is a sign of
+life that would otherwise be missed.
 """
 
 import os
@@ -38,6 +42,8 @@ class Loop:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
+        self._urgent = select.epoll()
+        self._is_urgent: set[int] = set()
         self._handlers: dict[int, Handler] = {}
         self._calls: deque[Callable[[], None]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -46,17 +52,26 @@ class Loop:
         self._is_closed = False
         self.register(self._wake, self._run_calls, READABLE)
 
-    def register(self, descriptor: int, handler: Handler, interest: int) -> None:
-        """Call `handler` with the events of `descriptor`; errors and hang-ups are told unasked."""
+    def register(self, descriptor: int, handler: Handler, interest: int, *, urgent: bool = False) -> None:
+        """Call `handler` with the events of `descriptor`; errors and hang-ups are told unasked. An `urgent`
+        one is served in every turn, however many others are ready."""
         self._handlers[descriptor] = handler
         self._epoll.register(descriptor, interest)
+        if urgent:
+            self._urgent.register(descriptor, interest)
+            self._is_urgent.add(descriptor)
 
     def change(self, descriptor: int, interest: int) -> None:
         self._epoll.modify(descriptor, interest)
+        if descriptor in self._is_urgent:
+            self._urgent.modify(descriptor, interest)
 
     def unregister(self, descriptor: int) -> None:
         del self._handlers[descriptor]
         self._epoll.unregister(descriptor)
+        if descriptor in self._is_urgent:
+            self._urgent.unregister(descriptor)
+            self._is_urgent.discard(descriptor)
 
     def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
         """Have `call` run by the loop's thread, unless the loop is closed; also from signal handlers."""
@@ -67,7 +82,10 @@ class Loop:
 
     def turn(self, deadline_us: int | None) -> None:
         """Wait until something happens or the deadline has come, and call the handlers."""
-        for descriptor, events in self._wait(deadline_us):
+        ready = self._wait(deadline_us)
+        if len(ready) == EVENTS_PER_TURN:  # and there may be more, the urgent ones among them
+            ready = self._urgent.poll(0) + [one for one in ready if one[0] not in self._is_urgent]
+        for descriptor, events in ready:
             handler = self._handlers.get(descriptor)
             if handler is not None:  # an earlier handler of this turn may have closed this descriptor
                 handler(events)
@@ -100,4 +118,5 @@ class Loop:
         with self._gate:
             self._is_closed = True
             self._epoll.close()
+            self._urgent.close()
             os.close(self._wake)

@@ -158,7 +158,7 @@ class StreamSockets:
             self.exchange.ended(channel, error.strerror or str(error), now)
             return
         wire.interest = WRITABLE
-        self._loop.register(wire.fileno(), partial(self._happened, channel, wire), WRITABLE)
+        self._loop.register(wire.fileno(), partial(self._happened, channel, wire), WRITABLE, urgent=True)
 
     def _accept(self, _events: int) -> None:
         for _ in range(ACCEPTS_PER_WAKE):
@@ -174,7 +174,7 @@ class StreamSockets:
             channel = self.exchange.accepted(now_us())
             wire = self._wires[channel] = Wire(caller, self._user_timeout_ms)
             wire.interest = READABLE
-            self._loop.register(wire.fileno(), partial(self._happened, channel, wire), READABLE)
+            self._loop.register(wire.fileno(), partial(self._happened, channel, wire), READABLE, urgent=True)
 
     def _close(self, channel: Channel) -> None:
         wire = self._wires.pop(channel, None)

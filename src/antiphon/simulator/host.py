@@ -33,6 +33,9 @@ OVERDUE_MAX = 5_000
 again and again, and that a real daemon would never sleep."""
 SOCKET_BYTES = 8 * 1024 * 1024
 """What the socket of a daemon holds that does not read; what comes then is lost."""
+BUSY_SLICE_STEPS = 3
+"""What a busy daemon does before it looks for what has gathered: so little that the work of small clusters is
+cut into slices, too, with other events between them."""
 NEAR_EPOCH_US = 1_000_000
 KIND_OFFSET = 2
 """Where a packet says of what kind it is."""
@@ -94,6 +97,8 @@ class Host:
     @property
     def has_work(self) -> bool:
         """Whether the daemon has events to handle, or a client waits for it or has output to read."""
+        if self.node is not None and not self.node.is_settled:
+            return True
         return bool(self._gathered) or any(client.is_busy for client in self.clients.values())
 
     def _note(self, event: Event, **fields: object) -> None:
@@ -124,6 +129,8 @@ class Host:
             wall_us=self._wall_us(),
             observer=Watcher(world.config, self.number, world.records, world.clock, world.entered),
         )
+        if self.daemon.gathers_us:
+            self.node.regrouping.slice_steps = self.node.regrouping.part_steps = BUSY_SLICE_STEPS
         if world.config.stream_peers_of(self.number):
             self._streams = HostStreams(world.config, self.number, self.node, world.connections)
         self._settle(self.node)
@@ -283,7 +290,12 @@ class Host:
                         client.close(self._world.now_us, goodbye.code)
             if self._waiting:
                 self._read_clients()
-            if node.is_settled and not (node.datagrams or node.frames or node.endings):
+            if node.datagrams or node.frames or node.endings:
+                continue
+            if node.is_settled:
+                break
+            if self.daemon.gathers_us:  # the rest of its work comes after what gathers until then
+                self._gather()
                 break
         self._sleep(node)
 

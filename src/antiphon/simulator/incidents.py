@@ -130,6 +130,12 @@ class Visit(Lasting, frozen=True):
     graceful: bool = False
 
 
+class Exodus(Incident, frozen=True):
+    """All clients of this daemon hang up at the same moment."""
+
+    daemon: str
+
+
 AnyIncident = (
     Crash
     | Restart
@@ -144,6 +150,7 @@ AnyIncident = (
     | Usurp
     | Flood
     | Visit
+    | Exodus
 )
 
 
@@ -163,7 +170,7 @@ class Trigger(Struct, frozen=True, omit_defaults=True):
 def named(incident: AnyIncident) -> tuple[str, ...]:
     """The daemons without which an incident makes no sense."""
     match incident:
-        case Crash() | Restart() | Pause() | Flood() | Visit():
+        case Crash() | Restart() | Pause() | Flood() | Visit() | Exodus():
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons

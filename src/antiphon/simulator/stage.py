@@ -14,6 +14,7 @@ from antiphon.simulator.incidents import (
     AnyIncident,
     Crash,
     Cut,
+    Exodus,
     Flap,
     Flood,
     Hangup,
@@ -143,6 +144,10 @@ class Stage:
                 self._flood(incident)
             case Visit():
                 self._visit(incident)
+            case Exodus():
+                number = self._number[incident.daemon]
+                for client in list(self.world.hosts[number].clients.values()):
+                    self._end_visit(number, client, False)
 
     def _both_ways(self, daemons: tuple[str, str]) -> list[Pair]:
         one, other = (self._number[name] for name in daemons)

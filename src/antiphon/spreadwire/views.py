@@ -48,7 +48,9 @@ class Views:
     def view(self, view: View) -> bytes:
         """A view with its cause."""
         cause = _CAUSES[view.cause]
-        if view.id.branch:  # somebody is being lost, and is still counted: Spread calls that a network's view
+        if view.id.branch or (view.cause is Cause.DISCONNECT and len(view.changed) > 1):
+            # Somebody is being lost, and is still counted, or several are gone at once: in Spread, only a
+            # network's view tells that.
             cause = layout.BY_NETWORK
         sets = [tuple(view.changed)] if cause != layout.BY_NETWORK else self._sets(view)
         members = self._sorted(view.members)

@@ -4,10 +4,11 @@ Costs are per bundle: the receivers of a set of groups are worked out once and k
 membership changes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from antiphon.core.groups.events import GroupEvent, HostedGroup
+from antiphon.core.groups.events import GroupEvent
 from antiphon.core.groups.membership import Change, Group, Mark, Member, Membership
+from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
 from antiphon.service import Service
 from antiphon.types import Left, TransitionalSignal, View, ViewId
@@ -37,10 +38,8 @@ class Delivery:
         """Whether a session here is a member of `group` and has not asked to leave it."""
         known = self.membership.groups.get(group)
         return known is not None and any(
-            daemon == self._me
-            and (session := self._sessions.get(number)) is not None
-            and session.is_settled_in(group)
-            for daemon, number in known.members
+            (session := self._sessions.get(number)) is not None and session.is_settled_in(group)
+            for number in known.sessions_at(self._me)
         )
 
     def message(self, source: int, header: Header, bundle: bytes | bytearray | memoryview) -> None:
@@ -76,7 +75,7 @@ class Delivery:
                 continue
             group = self.membership.groups.get(name)
             if group is not None:
-                found.update((number, None) for daemon, number in group.members if daemon == self._me)
+                found.update(group.sessions_at(self._me))
         return tuple(number for number in found if self._is_listening(number))
 
     def _is_listening(self, number: int) -> bool:
@@ -89,65 +88,86 @@ class Delivery:
         header: Header,
         event: GroupEvent,
         mark: Mark,
-    ) -> None:
-        """A join, leave or disconnect takes effect."""
+    ) -> int:
+        """A join, leave or disconnect takes effect; how many steps of work it was."""
         member = (source, header.session)
         name = parse_names(header.names)[0]
         changes = self.membership.apply(member, name, event, mark)
         if source == self._me:
             self.changed()
-            session = self._sessions.get(header.session)
-            if session is not None and event.kind == "join":
+            if event.kind == "disconnect":
+                for _, number in event.departed(member):
+                    self._end(number)
+            elif event.kind == "join" and (session := self._sessions.get(header.session)) is not None:
                 session.joins_done += 1
-            elif session is not None and event.kind == "disconnect":
-                self._sessions.remove(session)
         for change in changes:
             self._tell(change, member)
+        return 1 + len(event.sessions) + sum(change.steps for change in changes)
+
+    def _end(self, number: int) -> None:
+        session = self._sessions.get(number)
+        if session is not None:
+            self._sessions.remove(session)
+
+    def tell_accepted(self, accepted: dict[int, int]) -> None:
+        """Tell the sessions that want to know which of their messages are everywhere: by session, the
+        sequence of the newest one. Empties what it is given."""
+        for number, sequence in accepted.items():
+            session = self._sessions.get(number)
+            if session is not None and session.accepts and not session.is_leaving:
+                self._output.append(((number,), frames.encode_control(frames.Accepted(sequence))))
+        accepted.clear()
 
     def signal(self, group: Group) -> None:
         """Some members of a group are lost: give its transitional signal, once in each of its views."""
         if group.is_signalled:
             return
         group.is_signalled = True
-        numbers = [
-            number for daemon, number in group.members if daemon == self._me and self._wants_views(number)
-        ]
+        numbers = self._viewers(group)
         self._write(numbers, frames.SignalFrame(TransitionalSignal(group.name, group.view)))
 
-    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> None:
-        """Only the members at these daemons remain; `name_view` makes an identifier with a daemon in it."""
-        for change in self.membership.lose(together, name_view):
-            self._tell(change)
+    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> Iterator[int]:
+        """Only the members at these daemons remain; `name_view` makes an identifier with a daemon in it.
 
-    def merge(self, gathered: dict[int, tuple[HostedGroup, ...]], view_id: ViewId) -> None:
-        """All members of all groups are known again."""
+        In parts: yields how many steps of work each was.
+        """
+        for change in self.membership.lose(together, name_view):
+            if change is not None:
+                self._tell(change)
+            yield 1 if change is None else change.steps
+
+    def merge(self, merging: Merging, view_id: ViewId) -> Iterator[int]:
+        """All members of all groups are known again; in parts as `lose`."""
         self.changed()
-        for change in self.membership.merge(gathered, view_id, self._me):
-            self._tell(change)
+        for group, change in self.membership.merge(merging.rows, view_id, bool(merging.known)):
+            if change is not None:
+                self._tell(change)
+            yield 1 + len(group.members)
+        self.changed()
 
     def _tell(self, change: Change, cause: Member | None = None) -> None:
         """Views go to every local member that wants them, and to whoever joined or left in any case, because
         it waits for that; a newcomer has no previous view."""
-        view = change.view
-        others = [
-            number
-            for daemon, number in change.members
-            if daemon == self._me and (daemon, number) != cause and self._wants_views(number)
-        ]
-        self._write(others, frames.ViewFrame(view))
+        others = self._viewers(change.group)
+        if cause is not None and cause[0] == self._me and cause[1] in others:
+            others.remove(cause[1])
+        if others:
+            self._write(others, frames.ViewFrame(change.view))
         if cause is None or cause[0] != self._me:
             return
-        if cause in change.members:
+        if cause in change.group.members:
+            view = change.view
             first = View(view.group, view.id, view.members, (), view.cause, view.changed)
             self._write((cause[1],), frames.ViewFrame(first))
         elif change.gone == cause:
-            self._write((cause[1],), frames.LeftFrame(Left(view.group, view.id)))
+            self._write((cause[1],), frames.LeftFrame(Left(change.group.name, change.group.view)))
+
+    def _viewers(self, group: Group) -> list[int]:
+        """The local members that want views."""
+        viewers = self._sessions.viewers
+        return [number for number in group.sessions_at(self._me) if number in viewers] if viewers else []
 
     def _write(self, numbers: Iterable[int], value: frames.FromDaemon) -> None:
         receivers = tuple(number for number in numbers if self._is_listening(number))
         if receivers:
             self._output.append((receivers, frames.encode_control(value)))
-
-    def _wants_views(self, number: int) -> bool:
-        session = self._sessions.get(number)
-        return session is not None and session.views

@@ -3,6 +3,7 @@
 Follows: thesis 3.4.1 (light-weight groups: a join or leave is one Agreed message and no flush).
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -16,12 +17,19 @@ from antiphon.wire.bundle import Flag
 Kind = Literal["join", "leave", "disconnect"]
 
 
-class GroupEvent(Struct, frozen=True):
-    """What a session did; who it is stands in the bundle's header and names."""
+class GroupEvent(Struct, frozen=True, omit_defaults=True):
+    """What a session did; who it is stands in the bundle's header and names, but for departures."""
 
     kind: Kind
     group: str = ""
     """Empty for a disconnect, which ends every membership of the session."""
+    sessions: tuple[int, ...] = ()
+    """With "disconnect": the sessions that are over, where several of a daemon are at the same time."""
+
+    def departed(self, sender: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        """The sessions that a disconnect ends, each with its daemon; `sender` is whose bundle it came in."""
+        daemon = sender[0]
+        return tuple((daemon, session) for session in self.sessions) if self.sessions else (sender,)
 
 
 class HostedGroup(Struct, frozen=True, array_like=True):
@@ -45,6 +53,15 @@ def event_bundle(sender: str, event: GroupEvent) -> bytearray:
     return bytearray(
         b"".join(bundle.encode(names, len(groups), Service.AGREED, [_encode(event)], flags=Flag.EVENT))
     )
+
+
+def departures_bundle(sessions: Iterable[int]) -> bytearray:
+    """An unstamped bundle of a daemon that tells that many of its sessions are over.
+
+    When thousands of clients hang up at once, a bundle for each would give every group a view for each of
+    them, as long as the group is: work and output that grow with the square of their number.
+    """
+    return event_bundle("#", GroupEvent("disconnect", sessions=tuple(sessions)))
 
 
 def parse_event(data: bytes | bytearray | memoryview, header: bundle.Header) -> GroupEvent:
@@ -71,10 +88,19 @@ def late_bundle(original: bundle.Header, data: bytes | bytearray | memoryview, r
 _decode_groups = msgspec.msgpack.Decoder(tuple[HostedGroup, ...]).decode
 
 
-def groups_bundle(groups: tuple[HostedGroup, ...]) -> bytearray:
-    """An unstamped GROUPS bundle: a daemon's members of all groups (thesis 6.4.2)."""
+def groups_bundle(groups: tuple[HostedGroup, ...], is_last: bool = True) -> bytearray:
+    """An unstamped GROUPS bundle: a daemon's members of some groups (thesis 6.4.2), and whether those of all
+    others were told before. Its tag says so, so that it need not be parsed to know."""
     names = bundle.names_area("#", ())
-    return bytearray(b"".join(bundle.encode(names, 0, Service.AGREED, [_encode(groups)], flags=Flag.GROUPS)))
+    tag = 0 if is_last else 1
+    return bytearray(
+        b"".join(bundle.encode(names, 0, Service.AGREED, [_encode(groups)], flags=Flag.GROUPS, tag=tag))
+    )
+
+
+def is_last_of_groups(header: bundle.Header) -> bool:
+    """Whether a bundle with the GROUPS flag is the last one of its daemon."""
+    return not header.tag
 
 
 def parse_groups(data: bytes | bytearray | memoryview, header: bundle.Header) -> tuple[HostedGroup, ...]:

@@ -15,8 +15,8 @@ Deviations:
 - after the signal, leaves are followed by a view as joins are (the thesis leaves it out, figure 6.21)
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from antiphon.core.groups.events import GroupEvent, HostedGroup
 from antiphon.types import Cause, View, ViewId
@@ -26,6 +26,9 @@ Member = tuple[int, int]
 Mark = Callable[[str], tuple[ViewId, frozenset[int] | None]]
 """For a group that an event is about to change: the identifier of its next view and, after the signal, the
 daemons whose members come along to the next daemon view."""
+Row = tuple[int, HostedGroup]
+"""What a daemon tells of its members of a group."""
+_NO_SESSIONS: Mapping[int, None] = {}
 
 
 class Group:
@@ -35,25 +38,64 @@ class Group:
         self.name = name
         self.members: dict[Member, str] = {}
         """In the order of their joins."""
+        self.hosts: dict[int, dict[int, None]] = {}
+        """By daemon, the sessions of its members in the order of their joins; only daemons that have some."""
         self.view = ViewId(0, 0, 0, 0)
         self.is_signalled = False
         """Whether the transitional signal of this view was given."""
-        self.sites: Counter[int] = Counter()
-        """Members per site."""
-        self.joining: Counter[int] = Counter()
+        self.joining: dict[int, int] = {}
         """Joins per site that were seen and are not delivered yet: conservative pruning."""
         self.mask = 0
         """The sites that must get what is sent to this group."""
 
-    def count(self, *, site: int, members: int = 0, joining: int = 0) -> None:
-        """So many members and joins under way of a site come (or, below zero, go)."""
-        self.sites[site] += members
-        self.joining[site] += joining
-        if self.sites[site] or self.joining[site]:
+    def add(self, member: Member, name: str, site: int) -> None:
+        """A member of a site comes."""
+        daemon, session = member
+        self.members[member] = name
+        sessions = self.hosts.get(daemon)
+        if sessions is None:
+            self.hosts[daemon] = {session: None}
             self.mask |= 1 << site
         else:
+            sessions[session] = None
+
+    def remove(self, member: Member, site_of: Callable[[int], int]) -> str:
+        """A member goes; its name."""
+        daemon, session = member
+        sessions = self.hosts[daemon]
+        del sessions[session]
+        if not sessions:
+            del self.hosts[daemon]
+            self._clear(site_of(daemon), site_of)
+        return self.members.pop(member)
+
+    def join_seen(self, site: int) -> None:
+        """A join of a site is under way."""
+        self.joining[site] = self.joining.get(site, 0) + 1
+        self.mask |= 1 << site
+
+    def join_done(self, site: int, site_of: Callable[[int], int]) -> None:
+        """A join of a site has taken effect; one that was recovered was never seen."""
+        under_way = self.joining.pop(site, 0) - 1
+        if under_way > 0:
+            self.joining[site] = under_way
+        else:
+            self._clear(site, site_of)
+
+    def forget_joins(self, site_of: Callable[[int], int]) -> None:
+        """No join is under way any more."""
+        for site in list(self.joining):
+            del self.joining[site]
+            self._clear(site, site_of)
+
+    def _clear(self, site: int, site_of: Callable[[int], int]) -> None:
+        """Take a site out of the mask unless it has members or joins."""
+        if site not in self.joining and all(site_of(daemon) != site for daemon in self.hosts):
             self.mask &= ~(1 << site)
-            del self.sites[site], self.joining[site]
+
+    def sessions_at(self, daemon: int) -> Mapping[int, None]:
+        """The sessions of its members at one daemon, in the order of their joins."""
+        return self.hosts.get(daemon, _NO_SESSIONS)
 
     @property
     def is_needless(self) -> bool:
@@ -61,20 +103,59 @@ class Group:
 
     def is_torn(self, together: frozenset[int]) -> bool:
         """Whether some of its members are at other daemons than these."""
-        return any(daemon not in together for daemon, _ in self.members)
+        return any(daemon not in together for daemon in self.hosts)
 
 
 class Change:
-    """What one event did to one group."""
+    """What one event did to one group: look at it before the next one, since it copies nothing.
 
-    __slots__ = ("gone", "members", "view")
+    Most changes of a large group have no receiver at most daemons, so the view, which is as large as the
+    group, is made when it is asked for.
+    """
 
-    def __init__(self, view: View, members: dict[Member, str], gone: Member | None = None) -> None:
-        self.view = view
-        """As the members that were there before see it."""
-        self.members = members
+    def __init__(
+        self,
+        group: Group,
+        cause: Cause,
+        changed: tuple[str, ...],
+        *,
+        gone: Member | None = None,
+        newcomer: Member | None = None,
+        together: frozenset[int] | None = None,
+        came_along: tuple[str, ...] | None = None,
+        parts: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
+        self.group = group
+        self.cause = cause
         self.gone = gone
-        """The member that is no longer there, if any."""
+        """The member that has left, if it is a single one."""
+        self._changed = changed
+        self._newcomer = newcomer
+        self._together = together
+        self._came_along = came_along
+        self._parts = parts
+
+    @cached_property
+    def view(self) -> View:
+        """As the members that were there before see it."""
+        group = self.group
+        members = tuple(group.members.values())
+        came_along = self._came_along
+        if came_along is None:
+            together, newcomer = self._together, self._newcomer
+            came_along = members
+            if together is not None or newcomer is not None:
+                came_along = tuple(
+                    name
+                    for member, name in group.members.items()
+                    if member != newcomer and (together is None or member[0] in together)
+                )
+        return View(group.name, group.view, members, came_along, self.cause, self._changed, self._parts)
+
+    @property
+    def steps(self) -> int:
+        """How much work it was: that of its view, if it was made."""
+        return 1 + len(self.group.members) if "view" in vars(self) else 1
 
 
 class Membership:
@@ -97,18 +178,25 @@ class Membership:
     def saw(self, member: Member, event: GroupEvent) -> None:
         """An event came in; it takes effect when it is delivered, but a join counts for pruning at once."""
         if event.kind == "join":
-            self._group(event.group).count(site=self._site_of(member[0]), joining=1)
+            self._group(event.group).join_seen(self._site_of(member[0]))
 
     def forget_joins(self) -> None:
         """A daemon view has ended: no join is under way any more."""
-        for group in list(self.groups.values()):
-            for site in list(group.joining):
-                group.count(site=site, joining=-group.joining[site])
+        for group in [group for group in self.groups.values() if group.joining]:
+            group.forget_joins(self._site_of)
             if group.is_needless:
                 del self.groups[group.name]
 
-    def groups_of(self, member: Member) -> list[str]:
-        return sorted(self._of.get(member, ()))
+    def groups_of(self, *members: Member) -> list[str]:
+        """The groups of which one of these is a member."""
+        found: set[str] = set()
+        for member in members:
+            found |= self._of.get(member, frozenset())
+        return sorted(found)
+
+    def count_of(self, member: Member) -> int:
+        """Of how many groups it is a member."""
+        return len(self._of.get(member, ()))
 
     def apply(
         self,
@@ -117,14 +205,12 @@ class Membership:
         event: GroupEvent,
         mark: Mark,
     ) -> list[Change]:
-        """An event is delivered: the changes that it makes."""
+        """An event is delivered: the changes that it makes, each group once."""
         if event.kind == "join":
             return self._join(member, name, event.group, mark)
         if event.kind == "leave":
-            return self._remove(member, [event.group], Cause.LEAVE, mark)
-        changes = self._remove(member, self.groups_of(member), Cause.DISCONNECT, mark)
-        self._of.pop(member, None)
-        return changes
+            return self._leave(member, event.group, mark)
+        return self._depart(event.departed(member), mark)
 
     def is_member(self, member: Member, group: str) -> bool:
         return group in self._of.get(member, ())
@@ -139,139 +225,159 @@ class Membership:
         group = self._group(group_name)
         site = self._site_of(member[0])
         if member in group.members:
-            group.count(site=site, joining=-1)
+            group.join_done(site, self._site_of)
             return []
         view_id, together = mark(group_name)
-        group.count(site=site, members=1, joining=-1)
-        transitional = _coming_along(group.members, together)
-        group.members[member] = name
+        group.add(member, name, site)
+        group.join_done(site, self._site_of)
         self._of.setdefault(member, set()).add(group_name)
-        return [self._view(group, view_id, transitional, Cause.JOIN, (name,))]
+        return [self._view(group, view_id, Cause.JOIN, (name,), newcomer=member, together=together)]
 
-    def _remove(
-        self,
-        member: Member,
-        names: list[str],
-        cause: Cause,
-        mark: Mark,
-    ) -> list[Change]:
+    def _leave(self, member: Member, name: str, mark: Mark) -> list[Change]:
+        group = self.groups.get(name)
+        if group is None or member not in group.members:
+            return []
+        view_id, together = mark(name)
+        left = self._take_out(group, member)
+        if group.is_needless:
+            del self.groups[name]
+        return [self._view(group, view_id, Cause.LEAVE, (left,), gone=member, together=together)]
+
+    def _depart(self, members: tuple[Member, ...], mark: Mark) -> list[Change]:
+        """Sessions are over, one or many: each of their groups gets one view without them."""
         changes = []
-        for group_name in names:
-            group = self.groups.get(group_name)
-            if group is None or member not in group.members:
-                continue
-            view_id, together = mark(group_name)
-            name = self._take_out(group, member)
-            transitional = _coming_along(group.members, together)
-            changes.append(self._view(group, view_id, transitional, cause, (name,), member))
+        leaving: dict[str, list[Member]] = {}
+        for member in members:
+            for name in self._of.get(member, ()):
+                leaving.setdefault(name, []).append(member)
+        for name in sorted(leaving):
+            group = self.groups[name]
+            view_id, together = mark(name)
+            gone = tuple(self._take_out(group, member) for member in leaving[name])
             if group.is_needless:
-                del self.groups[group_name]
+                del self.groups[name]
+            changes.append(self._view(group, view_id, Cause.DISCONNECT, gone, together=together))
+        for member in members:
+            self._of.pop(member, None)
         return changes
 
     def _take_out(self, group: Group, member: Member) -> str:
-        name = group.members.pop(member)
-        group.count(site=self._site_of(member[0]), members=-1)
         self._of[member].discard(group.name)
-        return name
+        return group.remove(member, self._site_of)
 
     def _view(
         self,
         group: Group,
         view_id: ViewId,
-        transitional: tuple[str, ...],
         cause: Cause,
         changed: tuple[str, ...],
-        gone: Member | None = None,
         *,
+        gone: Member | None = None,
+        newcomer: Member | None = None,
+        together: frozenset[int] | None = None,
+        came_along: tuple[str, ...] | None = None,
         parts: tuple[tuple[str, ...], ...] = (),
     ) -> Change:
         """Give a group its next view."""
         group.view = view_id
         group.is_signalled = False
-        members = tuple(group.members.values())
-        view = View(group.name, view_id, members, transitional, cause, changed, parts)
-        return Change(view, dict(group.members), gone)
+        return Change(
+            group, cause, changed,
+            gone=gone, newcomer=newcomer, together=together, came_along=came_along, parts=parts,
+        )  # fmt: skip
 
     # When daemons come and go ---------------------------------------------------------------------------
 
-    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> list[Change]:
-        """Only the members at these daemons remain: the views of the groups that lost some.
+    def lose(self, together: frozenset[int], name_view: Callable[[int], ViewId]) -> Iterator[Change | None]:
+        """Only the members at these daemons remain: the views of the groups that lost some, one by one, and
+        None after other parts of the work.
 
         A view is named after the first daemon that has members in it. If groups were still to be put
         together, members of one group may be in several views, and no two of these get the same name.
         """
-        changes = []
-        for name in sorted(self.groups):
+        lost = [member for member in self._of if member[0] not in together]
+        torn: list[tuple[int, str]] = []
+        for name in set().union(*map(self._of.__getitem__, lost)):
+            hosts = self.groups[name].hosts
+            torn.append((min((daemon for daemon in hosts if daemon in together), default=-1), name))
+            yield None
+        for first, name in sorted(torn):  # all see them in one order, by the identifiers and then by group
             group = self.groups[name]
-            lost = [member for member in group.members if member[0] not in together]
-            if not lost:
-                continue
-            names = tuple(self._take_out(group, member) for member in lost)
-            for member in lost:
-                if not self._of[member]:
-                    del self._of[member]
+            gone = [member for member in group.members if member[0] not in together]
+            names = tuple(self._take_out(group, member) for member in gone)
             if group.is_needless:
                 del self.groups[name]
+                yield None
             else:
-                remaining = tuple(group.members.values())
-                view_id = name_view(min(daemon for daemon, _ in group.members))
-                changes.append(self._view(group, view_id, remaining, Cause.NETWORK, names))
-        changes.sort(
-            key=lambda change: change.view.id.daemon
-        )  # all see them in one order, whatever the group
-        return changes
+                yield self._view(group, name_view(first), Cause.NETWORK, names)
+        for member in lost:
+            self._of.pop(member, None)
 
-    def hosted(self, daemon: int) -> tuple[HostedGroup, ...]:
-        """What a daemon says in its GROUPS message."""
-        found = []
+    def hosted(self, daemon: int) -> Iterator[HostedGroup]:
+        """What a daemon says in its GROUPS messages."""
         for name in sorted(self.groups):
             group = self.groups[name]
+            if daemon not in group.hosts:
+                continue
             local = tuple(
                 (place, session, member_name)
                 for place, ((host, session), member_name) in enumerate(group.members.items())
                 if host == daemon
             )
-            if local:
-                view = group.view
-                found.append(HostedGroup(name, (view.epoch, view.branch, view.lts, view.daemon), local))
-        return tuple(found)
+            view = group.view
+            yield HostedGroup(name, (view.epoch, view.branch, view.lts, view.daemon), local)
 
-    def merge(self, gathered: dict[int, tuple[HostedGroup, ...]], view_id: ViewId, me: int) -> list[Change]:
-        """All members of all groups are known (ComputeNotify, figure 6.24): the views of the groups whose
-        members do not all come from the same view, as the members at daemon `me` see them."""
-        before = {name: group.view for name, group in self.groups.items()}
-        signalled = {name for name, group in self.groups.items() if group.is_signalled}
-        parts: dict[str, dict[ViewId, list[tuple[int, int, int, str]]]] = {}
-        for daemon, groups in gathered.items():
-            for hosted in groups:
-                part = parts.setdefault(hosted.name, {}).setdefault(ViewId(*hosted.view), [])
-                part.extend((place, daemon, session, name) for place, session, name in hosted.members)
-        self.groups.clear()
-        self._of.clear()
-        changes = []
-        for name in sorted(parts):
-            group = self._group(name)
-            for part_id in sorted(parts[name]):
-                for _, daemon, session, member_name in sorted(parts[name][part_id]):
-                    group.members[daemon, session] = member_name
-                    group.count(site=self._site_of(daemon), members=1)
-                    self._of.setdefault((daemon, session), set()).add(name)
-            if len(parts[name]) == 1:  # all from one view: nothing has happened to them
-                (group.view,) = parts[name]
-                group.is_signalled = name in signalled
-                continue
-            mine = sorted(parts[name].get(before.get(name, view_id), ()))
-            came_along = tuple(member_name for *_, member_name in mine)
-            newcomers = tuple(
-                member_name for member_name in group.members.values() if member_name not in came_along
-            )
-            came_from = tuple(
-                tuple(member_name for *_, member_name in sorted(part))
-                for _, part in sorted(parts[name].items())
-            )
-            changes.append(self._view(group, view_id, came_along, Cause.MERGE, newcomers, parts=came_from))
-        return changes
+    def merge(
+        self, rows: dict[str, list[Row]], view_id: ViewId, is_known: bool
+    ) -> Iterator[tuple[Group, Change | None]]:
+        """All members of all groups are known (ComputeNotify, figure 6.24): group by group, the view of each
+        whose members do not all come from the same view.
 
+        If what those who came along told `is_known` here, `rows` has only what others told, and groups of
+        which these told nothing are as they were.
+        """
+        before = dict(self.groups)
+        if not is_known:
+            self.groups.clear()
+            self._of.clear()
+        for name in sorted(rows):
+            parts: dict[ViewId, list[tuple[int, int, int, str]]] = {}
+            old = before.get(name)
+            if is_known and old is not None:
+                parts[old.view] = [
+                    (place, daemon, session, member_name)
+                    for place, ((daemon, session), member_name) in enumerate(old.members.items())
+                ]
+            for daemon, hosted in rows[name]:
+                part = parts.setdefault(ViewId(*hosted.view), [])
+                part.extend((place, daemon, session, member) for place, session, member in hosted.members)
+            yield self._put_together(name, parts, old, view_id)
 
-def _coming_along(members: dict[Member, str], together: frozenset[int] | None) -> tuple[str, ...]:
-    return tuple(name for (daemon, _), name in members.items() if together is None or daemon in together)
+    def _put_together(
+        self,
+        name: str,
+        parts: dict[ViewId, list[tuple[int, int, int, str]]],
+        old: Group | None,
+        view_id: ViewId,
+    ) -> tuple[Group, Change | None]:
+        """One group from those who come from each of several views, or from one."""
+        group = self.groups[name] = Group(name)
+        for part_id in sorted(parts):
+            parts[part_id].sort()
+            for _, daemon, session, member_name in parts[part_id]:
+                group.add((daemon, session), member_name, self._site_of(daemon))
+                self._of.setdefault((daemon, session), set()).add(name)
+        if len(parts) == 1:  # all from one view: nothing has happened to them
+            (group.view,) = parts
+            group.is_signalled = old is not None and old.is_signalled
+            return group, None
+        mine = parts.get(view_id if old is None else old.view, ())
+        came_along = {(daemon, session): member_name for _, daemon, session, member_name in mine}
+        newcomers = tuple(
+            member_name for member, member_name in group.members.items() if member not in came_along
+        )
+        came_from = tuple(tuple(name for *_, name in parts[part_id]) for part_id in sorted(parts))
+        change = self._view(
+            group, view_id, Cause.MERGE, newcomers, came_along=tuple(came_along.values()), parts=came_from
+        )
+        return group, change

@@ -5,22 +5,31 @@ send is ordered after every GROUPS message, whatever its service (the thesis tak
 """
 
 from antiphon.core.groups.events import HostedGroup
+from antiphon.core.groups.membership import Row
 
 
 class Merging:
-    """The GROUPS messages of one daemon view."""
+    """The GROUPS messages of one daemon view: each daemon tells its members in one or more of them.
 
-    def __init__(self, members: tuple[int, ...]) -> None:
-        self.gathered: dict[int, tuple[HostedGroup, ...]] = {}
+    What daemons tell that have come along from the same view is `known` already, if groups were whole in it,
+    and is not looked at.
+    """
+
+    def __init__(self, members: tuple[int, ...], known: frozenset[int] = frozenset()) -> None:
+        self.rows: dict[str, list[Row]] = {}
+        """What was told, by group."""
+        self.known = known
         self._missing = set(members)
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The daemons whose members are not known yet."""
+        """The daemons whose members are not all known yet."""
         return tuple(sorted(self._missing))
 
-    def add(self, daemon: int, groups: tuple[HostedGroup, ...]) -> bool:
-        """A GROUPS message is delivered; whether it was the last one."""
-        self.gathered[daemon] = groups
-        self._missing.discard(daemon)
+    def add(self, daemon: int, groups: tuple[HostedGroup, ...], is_last: bool = True) -> bool:
+        """A GROUPS message is delivered; whether that was the last one of all."""
+        for group in groups:
+            self.rows.setdefault(group.name, []).append((daemon, group))
+        if is_last:
+            self._missing.discard(daemon)
         return not self._missing

@@ -96,6 +96,8 @@ class Sessions:
         """What was not given to slow sessions, since the start."""
         self.dropping: set[int] = set()
         """The sessions that get no unreliable messages now."""
+        self.viewers: set[int] = set()
+        """The sessions that want to be told of views."""
         self._daemon = daemon
         self._sessions: dict[int, Session] = {}
         self._names: dict[str, Session] = {}
@@ -153,11 +155,14 @@ class Sessions:
         )
         self._sessions[session.number] = session
         self._names[name] = session
+        if views:
+            self.viewers.add(session.number)
         return session
 
     def remove(self, session: Session) -> None:
         self._names.pop(session.name, None)
         self._sessions.pop(session.number, None)
+        self.viewers.discard(session.number)
 
     def drop(self, number: int, messages: int, size_bytes: int) -> None:
         """An unreliable bundle is not given to a session that is behind."""

@@ -12,7 +12,8 @@ Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simula
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 from antiphon import limits
 from antiphon.core.ordering.entry import Entry
@@ -89,6 +90,7 @@ class SymmetricOrder:
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
         self._order: list[tuple[int, Entry]] = []
         self._held: list[tuple[int, Entry]] = []
+        self._own: deque[Entry] = deque()  # those of `_held` that are of this daemon, in their order
         self._waiting_for_others: deque[int] = deque()  # lts values
         self.own_stable: dict[int, int] = {}
         """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
@@ -99,9 +101,12 @@ class SymmetricOrder:
 
     # Sending ----------------------------------------------------------------------------------------------
 
-    def held_of(self, daemon: int) -> list[Entry]:
-        """The unstable bundles of one daemon, in their order."""
-        return [entry for _, entry in sorted(self._held) if entry.daemon == daemon]
+    def own_after(self, lts: int) -> list[Entry]:
+        """The unstable bundles of this daemon that are later than `lts`, in their order; the cost is that of
+        these, not of all that is unstable."""
+        found = list(takewhile(lambda entry: entry.header.lts > lts, reversed(self._own)))
+        found.reverse()
+        return found
 
     def late_bytes(self, daemon: int | None = None) -> int:
         """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
@@ -204,11 +209,12 @@ class SymmetricOrder:
         if len(source.claims) > _CLAIMS_MAX:
             del source.claims[-2]  # the newest says the most, the older ones apply sooner
 
-    def forget_session(self, entry: Entry) -> None:
-        """The session is over: this was its last bundle, and is delivered."""
-        sender = (entry.daemon, entry.header.session)
-        self._chains.pop(sender, None)
-        self._sources[entry.source].blocked.discard(sender)
+    def forget_sessions(self, source: int, senders: Iterable[Sender]) -> None:
+        """Sessions are over: their last bundles are delivered."""
+        blocked = self._sources[source].blocked
+        for sender in senders:
+            self._chains.pop(sender, None)
+            blocked.discard(sender)
 
     def saw_unreliable(self, lts: int) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
@@ -236,6 +242,7 @@ class SymmetricOrder:
         self.held_bytes += size
         if entry.header.daemon == self.me:
             self.own_unstable_bytes += size
+            self._own.append(entry)
         heapq.heappush(self._held, (lts, entry))
 
     def _chain(self, entry: Entry) -> Chain:
@@ -345,6 +352,7 @@ class SymmetricOrder:
             header = entry.header
             if header.daemon == self.me:
                 self.own_unstable_bytes -= size
+                self._own.popleft()
                 if header.session:
                     self.own_stable[header.session] = header.sequence + header.message_count - 1
 

@@ -11,9 +11,12 @@ from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
 from antiphon.simulator.mutants.recovery import RECOVERY
 from antiphon.simulator.mutants.ring import RING
+from antiphon.simulator.mutants.slices import SLICES
 from antiphon.simulator.mutants.standstill import STANDSTILL
 from antiphon.simulator.mutants.streams import STREAMS
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS: tuple[Mutant, ...] = (*ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *STREAMS, *RING, *STANDSTILL)
+MUTANTS: tuple[Mutant, ...] = (
+    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """Mutants of the groups when daemons come and go: signals, views of those who remain, merges."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from antiphon.core.admission import Admission
@@ -14,8 +14,8 @@ from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Cause, View, ViewId
 from antiphon.wire.bundle import Header
 
-Gathered = dict[int, tuple[HostedGroup, ...]]
 NameView = Callable[[int], ViewId]
+Changes = Iterator[Change | None]
 
 # The signal -------------------------------------------------------------------------------------------------
 
@@ -61,14 +61,14 @@ def _signal_again(original: Original) -> Original:
 def _with_other_loss(original: Original, **changes: int) -> Original:
     """A loss whose views get another identifier."""
 
-    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> list[Change]:
+    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> Changes:
         def rename(first: int) -> ViewId:
             view_id = name_view(first)
             fields = {"epoch": view_id.epoch, "branch": view_id.branch, "lts": view_id.lts}
             fields.update(changes)
             return ViewId(**fields, daemon=view_id.daemon)
 
-        return list(original(membership, together, rename))
+        yield from original(membership, together, rename)
 
     return lose
 
@@ -84,8 +84,8 @@ def _loss_before_the_rest(original: Original) -> Original:
 def _loss_of_our_own(original: Original) -> Original:
     """Every daemon puts its own number into the identifier."""
 
-    def lose(delivery: Delivery, together: frozenset[int], name_view: NameView) -> None:
-        original(delivery, together, lambda _: name_view(delivery._me))
+    def lose(delivery: Delivery, together: frozenset[int], name_view: NameView) -> Iterator[int]:
+        yield from original(delivery, together, lambda _: name_view(delivery._me))
 
     return lose
 
@@ -93,9 +93,9 @@ def _loss_of_our_own(original: Original) -> Original:
 def _ghosts(original: Original) -> Original:
     """The first of the lost members stays."""
 
-    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> list[Change]:
-        lost = {daemon for group in membership.groups.values() for daemon, _ in group.members} - together
-        return list(original(membership, together | set(sorted(lost)[:1]), name_view))
+    def lose(membership: Membership, together: frozenset[int], name_view: NameView) -> Changes:
+        lost = {daemon for group in membership.groups.values() for daemon in group.hosts} - together
+        yield from original(membership, together | set(sorted(lost)[:1]), name_view)
 
     return lose
 
@@ -103,21 +103,21 @@ def _ghosts(original: Original) -> Original:
 def _no_view_before_a_merge(original: Original) -> Original:
     """Figure 6.22 as it stands: those who remain wait for the view of the merge."""
 
-    def conclude(changeover: Changeover) -> bool:
+    def conclude(changeover: Changeover) -> Iterator[int]:
         assert changeover.recovery is not None
         delivery: Any = changeover._delivery
         groups = delivery.membership.groups
 
-        def lose(together: frozenset[int], name_view: NameView) -> None:
+        def lose(together: frozenset[int], name_view: NameView) -> Iterator[int]:
             views = {name: group.view for name, group in groups.items()}
-            delivery.membership.lose(together, name_view)
+            yield len(list(delivery.membership.lose(together, name_view)))
             for name, group in groups.items():
                 group.view = views[name]
 
         if changeover.recovery.together != frozenset(changeover.new.view.members):
             delivery.lose = lose
         try:
-            return bool(original(changeover))
+            yield from original(changeover)
         finally:
             vars(delivery).pop("lose", None)
 
@@ -125,12 +125,13 @@ def _no_view_before_a_merge(original: Original) -> Original:
 
 
 def _events_after_the_signal_without_branch(original: Original) -> Original:
-    def event(delivery: Delivery, source: int, header: Header, event: GroupEvent, mark: Any) -> None:
+    def event(delivery: Delivery, source: int, header: Header, event: GroupEvent, mark: Any) -> int:
         def unbranched(name: str) -> tuple[ViewId, frozenset[int] | None]:
             view_id, together = mark(name)
             return ViewId(view_id.epoch, 0, view_id.lts, view_id.daemon), together
 
-        original(delivery, source, header, event, unbranched)
+        steps: int = original(delivery, source, header, event, unbranched)
+        return steps
 
     return event
 
@@ -139,31 +140,32 @@ def _events_after_the_signal_without_branch(original: Original) -> Original:
 
 
 def _last_groups_not_awaited(original: Original) -> Original:
-    def add(merging: Merging, daemon: int, groups: tuple[HostedGroup, ...]) -> bool:
-        return bool(original(merging, daemon, groups)) or len(merging.missing) == 1
+    def add(merging: Merging, daemon: int, groups: tuple[HostedGroup, ...], is_last: bool) -> bool:
+        return bool(original(merging, daemon, groups, is_last)) or len(merging.missing) == 1
 
     return add
 
 
-def _with_other_merge(original: Original, change: Any) -> Original:
-    """A merge whose views are changed by `change(view, daemon)`."""
+def _with_other_merge(original: Original, change: Callable[[View, Change, int], View]) -> Original:
+    """A merge whose views are changed by `change(view, what happened, daemon)`."""
 
-    def merge(membership: Membership, gathered: Gathered, view_id: ViewId, me: int) -> list[Change]:
-        changes: list[Change] = original(membership, gathered, view_id, me)
-        return [Change(change(told.view, me), told.members, told.gone) for told in changes]
+    def tell(delivery: Delivery, told: Change, cause: Member | None = None) -> None:
+        if told.cause is Cause.MERGE:
+            told.view = change(told.view, told, delivery._me)
+        original(delivery, told, cause)
 
-    return merge
+    return tell
 
 
 def _merged_with_everybody(original: Original) -> Original:
-    def change(view: View, me: int) -> View:
+    def change(view: View, told: Change, me: int) -> View:
         return View(view.group, view.id, view.members, view.members, view.cause, view.changed)
 
     return _with_other_merge(original, change)
 
 
 def _merged_under_our_number(original: Original) -> Original:
-    def change(view: View, me: int) -> View:
+    def change(view: View, told: Change, me: int) -> View:
         own = ViewId(view.id.epoch, view.id.branch, view.id.lts, me)
         return View(view.group, own, view.members, view.transitional, view.cause, view.changed)
 
@@ -173,7 +175,7 @@ def _merged_under_our_number(original: Original) -> Original:
 def _we_come_first(original: Original) -> Original:
     """Members who came along stand before the others."""
 
-    def change(view: View, me: int) -> View:
+    def change(view: View, told: Change, me: int) -> View:
         ours = set(view.transitional)
         members = tuple(sorted(view.members, key=lambda name: name not in ours))
         return View(view.group, view.id, members, view.transitional, view.cause, view.changed)
@@ -184,29 +186,20 @@ def _we_come_first(original: Original) -> Original:
 def _only_our_own_come_along(original: Original) -> Original:
     """The transitional set of a merge has the members at this daemon only."""
 
-    def merge(membership: Membership, gathered: Gathered, view_id: ViewId, me: int) -> list[Change]:
-        changes: list[Change] = original(membership, gathered, view_id, me)
-        told = []
-        for change in changes:
-            local = {name for (daemon, _), name in change.members.items() if daemon == me}
-            view = change.view
-            stay = tuple(name for name in view.transitional if name in local)
-            told.append(
-                Change(
-                    View(view.group, view.id, view.members, stay, view.cause, view.changed), change.members
-                )
-            )
-        return told
+    def change(view: View, told: Change, me: int) -> View:
+        local = {name for (daemon, _), name in told.group.members.items() if daemon == me}
+        stay = tuple(name for name in view.transitional if name in local)
+        return View(view.group, view.id, view.members, stay, view.cause, view.changed)
 
-    return merge
+    return _with_other_merge(original, change)
 
 
 def _views_told_in_short(original: Original) -> Original:
     """Daemons tell only in which daemon view a group's view was made."""
 
-    def hosted(membership: Membership, daemon: int) -> tuple[HostedGroup, ...]:
-        found: tuple[HostedGroup, ...] = original(membership, daemon)
-        return tuple(HostedGroup(group.name, (group.view[0], 0, 0, 0), group.members) for group in found)
+    def hosted(membership: Membership, daemon: int) -> Iterator[HostedGroup]:
+        for group in original(membership, daemon):
+            yield HostedGroup(group.name, (group.view[0], 0, 0, 0), group.members)
 
     return hosted
 
@@ -214,9 +207,9 @@ def _views_told_in_short(original: Original) -> Original:
 def _one_member_a_daemon(original: Original) -> Original:
     """A daemon tells of one member of each group."""
 
-    def hosted(membership: Membership, daemon: int) -> tuple[HostedGroup, ...]:
-        found: tuple[HostedGroup, ...] = original(membership, daemon)
-        return tuple(HostedGroup(group.name, group.view, group.members[:1]) for group in found)
+    def hosted(membership: Membership, daemon: int) -> Iterator[HostedGroup]:
+        for group in original(membership, daemon):
+            yield HostedGroup(group.name, group.view, group.members[:1])
 
     return hosted
 
@@ -260,9 +253,9 @@ def _merge_without_a_view(original: Original) -> Original:
 def _cut_short_taken_for_whole(original: Original) -> Original:
     """Groups whose merge a fault cut short are not put together again."""
 
-    def conclude(changeover: Changeover) -> bool:
-        original(changeover)
-        return False
+    def conclude(changeover: Changeover) -> Iterator[int]:
+        yield from original(changeover)
+        changeover.were_apart = False
 
     return conclude
 
@@ -316,19 +309,19 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "merged with everybody", "in a merged view everybody comes from the same view",
-        frozenset(("2.4",)), Membership, "merge", _merged_with_everybody, "partition",
+        frozenset(("2.4",)), Delivery, "_tell", _merged_with_everybody, "partition",
     ),
     Mutant(
         "merged under our number", "every daemon names the merged view after itself",
-        frozenset(("2.4", "2.17")), Membership, "merge", _merged_under_our_number, "partition",
+        frozenset(("2.4", "2.17")), Delivery, "_tell", _merged_under_our_number, "partition",
     ),
     Mutant(
         "we come first", "every daemon lists the members of a merged view from its own side",
-        frozenset(("2.20",)), Membership, "merge", _we_come_first, "partition",
+        frozenset(("2.20",)), Delivery, "_tell", _we_come_first, "partition",
     ),
     Mutant(
         "only our own come along", "the transitional set of a merge has the members at one daemon only",
-        frozenset(("2.4",)), Membership, "merge", _only_our_own_come_along, "partition",
+        frozenset(("2.4",)), Delivery, "_tell", _only_our_own_come_along, "partition",
     ),
     Mutant(
         "views told in short", "the two sides of a cut take each other's view for their own",

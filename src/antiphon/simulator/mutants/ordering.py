@@ -282,7 +282,7 @@ def _updates_too_early(original: Original) -> Original:
 
 def _sent_again_once_more(original: Original) -> Original:
     def send_missed(origin: Origin, group: str, daemon: int, lts: int, now_us: int) -> None:
-        for missed in origin._order.held_of(origin._me):
+        for missed in origin._order.own_after(0):
             missed.resent = 0
         original(origin, group, daemon, lts, now_us)
 
