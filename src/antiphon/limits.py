@@ -31,6 +31,9 @@ BUNDLE_MAX_BYTES = FRAME_MAX_BYTES + 4_096
 """The largest bundle between daemons: the largest frame, sent again inside another bundle or two."""
 CONTROL_FRAME_MAX_BYTES = 1024 * 1024
 """Control frames carry names and lists of members, never payloads."""
+SENT_MAX_US = 7_258_118_399_999_999
+"""The last microsecond of the year 2199: the latest time that a message can have been sent at. Every common
+representation of a time, also one in nanoseconds, can hold it, so that no reader fails at a wrong clock."""
 
 # Batches --------------------------------------------------------------------------------------------------
 BATCH_QUERY_MAX_BYTES = 200

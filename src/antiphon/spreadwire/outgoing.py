@@ -49,7 +49,7 @@ class Outgoing:
         bodies = bundle.payloads(memoryview(frame), header)
         if header.flags & Flag.BATCH:
             del bodies[0]  # it says which batch of a query the message after it belongs to
-        if header.marks:
+        if header.marks and bundle.has_sane_marks(header):
             kind = header.marks & ~layout.LITTLE
             hint = layout.pack_hint(header.tag, header.marks & layout.LITTLE == layout.LITTLE)
         else:
