@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import typer
 from rich import box
 from rich.console import RenderableType
@@ -12,8 +11,8 @@ from rich.text import Text
 
 from antiphon.cli.explain import because, changes
 from antiphon.cli.options import Address, Json
-from antiphon.cli.screen import console
-from antiphon.cli.words import counted, duration, listed
+from antiphon.cli.screen import console, show_json
+from antiphon.cli.words import counted, duration, listed, printable, printable_parts
 from antiphon.client import ask_status
 
 SILENCE_MAX_US = 5_000_000
@@ -66,10 +65,10 @@ def status(address: Address = None, json: Json = False) -> None:
     answer = ask_status(address)
     faults = list(faults_of(answer))
     if json:
-        print(msgspec.json.encode(answer).decode())
+        show_json(answer)
     else:
         out = console()
-        for part in _parts(answer, faults):
+        for part in _parts(printable_parts(answer), list(map(printable, faults))):
             out.print(part, soft_wrap=isinstance(part, str))
     if faults:
         raise typer.Exit(1)

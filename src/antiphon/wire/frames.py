@@ -176,8 +176,9 @@ def decode_from_daemon(frame: bytes | bytearray | memoryview) -> FromDaemon:
 
 
 def _bad_control(error: Exception) -> BadFrame:
-    """Cut short, because the decoder may quote what was sent."""
-    return BadFrame(f"control frame: {error}"[:_REASON_MAX_CHARACTERS])
+    """Cut short and made printable, because the decoder may quote what was sent."""
+    quoted = str(error)[:_REASON_MAX_CHARACTERS].encode("unicode_escape").decode()
+    return BadFrame(f"control frame: {quoted}"[:_REASON_MAX_CHARACTERS])
 
 
 def split(buffer: memoryview) -> tuple[list[tuple[int, memoryview]], int, int]:
