@@ -117,6 +117,14 @@ SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024
 hold or its unreliable messages are dropped, until half of this waits."""
 SESSION_OUTPUT_HARD_BYTES = 96 * 1024 * 1024
 """Output waiting for one session at which it is disconnected as a slow receiver."""
+CLIENTS_INPUT_MAX_BYTES = 128 * 1024 * 1024
+"""Input of all clients together that is not ordered yet; beyond it clients are not read. Seven messages of
+the largest size, and enough for two thousand clients in the middle of a usual bundle."""
+CLIENTS_OUTPUT_MAX_BYTES = 512 * 1024 * 1024
+"""Output that waits for all clients together, each frame counted once; beyond it those for whom most waits
+are disconnected. Five clients at the limit of one, if they have no group in common."""
+FRAME_PATIENCE_US = 2_000_000
+"""How long a client may leave a frame where it is while others wait for the room that is kept for it."""
 SLOW_RECEIVER_PATIENCE_US = 10_000_000
 """How long one session may hold the senders while it takes half of its soft limit; after that only its own
 queue grows."""

@@ -24,7 +24,7 @@ def explain(
     Example:
       antiphon explain --last 3
     """
-    rounds = ask_status(address).get("rounds", [])
+    rounds = ask_status(address, groups=0, sessions=0).get("rounds", [])
     for record in rounds[-last:] if last else rounds:
         if json:
             show_json(record)

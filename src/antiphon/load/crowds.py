@@ -56,7 +56,7 @@ def crowd(address: str, prefix: str = "idle") -> Iterator[CrowdProcess]:
 
 def process_of(address: str) -> int:
     """The process of the daemon at `address`."""
-    process: int = ask_status(address)["runtime"]["pid"]
+    process: int = ask_status(address, groups=0, sessions=0)["runtime"]["pid"]
     return process
 
 
