@@ -139,3 +139,11 @@ PRIORITY_ACTIVE_US = 1_000_000
 """A session is active for so long after it has sent something."""
 CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024
 """Undelivered events in a client library; beyond it the library stops reading its socket."""
+
+# Journals -------------------------------------------------------------------------------------------------
+JOURNAL_STREAMS_MAX = 64
+"""Streams of rows that a journal's server has open at a time, half of them for one host: each holds a thread,
+and one that is not read about 4 MB."""
+JOURNAL_STREAM_BYTES_MAX = 128 * 1024 * 1024
+"""Bytes of the pieces that all of them are sending, half of them for one host: 2 MiB each, and some pieces of
+one large message."""

@@ -1,4 +1,4 @@
-"""All clients of a daemon together take a bounded amount of its memory, and the honest ones notice nothing."""
+"""All clients of a daemon together take a bounded amount of its memory; honest ones notice nothing."""
 
 import contextlib
 from contextlib import ExitStack
