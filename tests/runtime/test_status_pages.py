@@ -212,6 +212,9 @@ def test_those_who_leave_answers_unread_give_way_to_those_who_wait(
         crowd = [stack.enter_context(RawClient(daemon.places[0], f"deaf{number}")) for number in range(8)]
         for deaf in crowd:
             deaf.send_bytes(frames.encode_control(AskStatus()) * 100)
+        for last in (frames.encode_control(frames.Disconnect()), b"\0"):  # also from one who is leaving
+            with RawClient(daemon.places[0], "leaving") as leaving:
+                leaving.send_bytes(frames.encode_control(AskStatus()) + last)
         for _ in range(20):
             assert status(daemon.places[1])["daemon"] == "d1"
         wait_until(lambda: status(daemon.places[1])["runtime"]["clients"]["slow_receivers"] > 0)

@@ -236,9 +236,13 @@ def _round_trip(link: dict[str, Any]) -> str:
 
 
 def _group(name: str, members: list[str], count: int) -> dict[str, Any]:
+    return {"group": name, "count": count, "names": _first(members, count)}
+
+
+def _first(names: list[str], count: int) -> str:
+    """The first of so many names."""
     more = count - MEMBERS_SHOWN
-    names = ", ".join(members[:MEMBERS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-    return {"group": name, "count": count, "names": names}
+    return ", ".join(names[:MEMBERS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _listing(rows: list[dict[str, Any]], columns: dict[str, str], left_out: int) -> Iterator[RenderableType]:
@@ -265,6 +269,7 @@ def _sessions(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     output_bytes = answer["runtime"]["output_bytes"]
     for session in answer["sessions"]:
         yield session | {
+            "groups": _first(session["groups"], len(session["groups"])),
             "output_bytes": output_bytes.get(str(session["number"]), 0),
             "warned": session.get("warned", 0),
             "dropped_messages": session.get("dropped_messages", 0),

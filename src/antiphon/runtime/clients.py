@@ -183,7 +183,10 @@ class Clients:
         if self._accepts_at_us is not None and self._accepts_at_us <= now:
             self._go_on_accepting()
         for stalled in self.answers.stalled(now):
-            self._cut_off_slow(stalled, now)
+            if stalled.phase is Phase.LEAVING:  # the node ends its session by itself
+                stalled.drop_output()
+            else:
+                self._cut_off_slow(stalled, now)
         for stalled in self.input.stalled(now):
             self._cut_off_stalled(stalled, now)
 
@@ -358,6 +361,8 @@ class Clients:
         else:
             if isinstance(request, frames.Disconnect):
                 connection.phase = Phase.LEAVING
+                self.input.release(connection)
+                connection.forget_input()
                 self._watch(connection)
             self._node.control(connection.session, request, now)
 
