@@ -23,28 +23,28 @@ _JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _CONTROLS}
 
 
 def printable(text: str) -> str:
-    """`text` from outside, for a terminal: every control character as an escape that shows which it was.
+    r"""`text` from outside, for a terminal: every control character as an escape that shows which it was.
 
     >>> print(printable("tea\x1b[2J\u202e for two\n"))
-    tea\\x1b[2J\\u202e for two\\n
+    tea\x1b[2J\u202e for two\n
     """
     return text.translate(_ESCAPES)
 
 
 def printable_json(text: str) -> str:
-    """JSON text that says the same and has no control character, for a terminal.
+    r"""JSON text that says the same and has no control character, for a terminal.
 
     >>> print(printable_json('"\x9b2J"'))
-    "\\u009b2J"
+    "\u009b2J"
     """
     return text.translate(_JSON_ESCAPES)
 
 
 def printable_parts(value: Any) -> Any:
-    """What JSON was decoded to, with every text in it `printable`.
+    r"""What JSON was decoded to, with every text in it `printable`.
 
     >>> printable_parts({"reason": ["\x07", 1]})
-    {'reason': ['\\\\x07', 1]}
+    {'reason': ['\\x07', 1]}
     """
     match value:
         case str():
