@@ -22,7 +22,7 @@ from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
-from antiphon.core.overlay.topology import choose_links
+from antiphon.core.overlay.topology import choose_links, missing_links, site_representative
 from antiphon.wire import membership as words
 from antiphon.wire import packet
 from antiphon.wire.membership import Beat, Proposal, Station
@@ -161,7 +161,7 @@ class DaemonMembership:
         if company is None or peer.number not in company.members:
             return False
         if incarnation != company.incarnation(peer.number):
-            if beat.echo_us < now_us - self.timing.suspect_us:
+            if not now_us - self.timing.suspect_us <= beat.echo_us <= now_us:
                 return False  # it may be an echo of the past; the answer to our own beat will tell
             self._lose(Reason.RESTARTED, peer.number, f"{self._name(peer.number)} was restarted", now_us)
             return True
@@ -212,8 +212,9 @@ class DaemonMembership:
             self._round = max(self._round, beat.round)
         for station in beat.stations:
             if station.daemon == self._me:
-                if station.incarnation != self._incarnation and station.serial >= self._serial:
-                    self._serial = station.serial + 1  # of our former life, after a clock went backwards
+                is_ours = (station.incarnation, station.serial) == (self._incarnation, self._serial)
+                if station.serial >= self._serial and not is_ours:
+                    self._serial = station.serial + 1  # of our former life, or in our name
                 continue
             if self._gathering.learn(station, now_us):
                 self._changed_us = now_us
@@ -293,11 +294,23 @@ class DaemonMembership:
     def _plan_probe(self) -> None:
         self._probe_us = min((peer.probe_us for peer in self._absent()), default=None)
 
-    def _beat(self, peer: Peer, now_us: int, *, question: bool, stations: tuple[Station, ...] = ()) -> None:
+    def ask(self, number: int, echo_us: int, now_us: int) -> None:
+        """Have a neighbour, whose beat with this clock value was refused, send another one at once."""
+        self._beat(self.peers[number], now_us, question=True, echo_us=echo_us)
+
+    def _beat(
+        self,
+        peer: Peer,
+        now_us: int,
+        *,
+        question: bool,
+        stations: tuple[Station, ...] = (),
+        echo_us: int = 0,
+    ) -> None:
         company = self.company
         beat = Beat(
             clock_us=now_us,
-            echo_us=peer.clock_us,
+            echo_us=echo_us or peer.clock_us,
             question=question,
             state=int(self.state),
             engaged=0 if company is None else company.id,
@@ -318,7 +331,7 @@ class DaemonMembership:
             receiver=receiver,
             incarnation=self._incarnation,
         )
-        data = packet.head(prefix) + body
+        data = packet.whole(prefix, body)
         self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
 
     # Losing a view --------------------------------------------------------------------------------------
@@ -515,8 +528,8 @@ class DaemonMembership:
         self.forming = None
         self.is_active = True
         self.since_us = now_us
-        self.representative = self._site_representative(view)
-        self._missed = self._missed_in(view)
+        self.representative = site_representative(self._config, view.members, self._me)
+        self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
         self._change(State.OP, Reason.INSTALLED, now_us)
         if self.rounds.current is not None:
             record = self.rounds.current
@@ -529,20 +542,6 @@ class DaemonMembership:
             if number not in view.members or number in self._missed:
                 peer.ask_soon(self.timing.probe_us, now_us)
         self._plan_probe()
-
-    def _missed_in(self, view: DaemonView) -> frozenset[int]:
-        """The members to which this daemon should have a link and has none: its representative, or if it is
-        one, those of neighbouring sites."""
-        wanted = {self.representative}
-        if self.representative == self._me:
-            smallest: dict[int, int] = {}
-            for number in view.members:
-                smallest.setdefault(self._config.site_of(number), number)
-            wanted = set(smallest.values()) & self.peers.keys()
-        return frozenset(wanted - {self._me, *view.neighbours(self._me)})
-
-    def _site_representative(self, view: DaemonView) -> int:
-        return min(number for number in view.members if number in self._site_mates or number == self._me)
 
     # Time -----------------------------------------------------------------------------------------------
 
