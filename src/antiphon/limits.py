@@ -35,6 +35,9 @@ BUNDLE_MAX_BYTES = FRAME_MAX_BYTES + 4_096
 """The largest bundle between daemons: the largest frame, sent again inside another bundle or two."""
 CONTROL_FRAME_MAX_BYTES = 1024 * 1024
 """Control frames carry names and lists of members, never payloads."""
+SENT_MAX_US = 7_258_118_399_999_999
+"""The last microsecond of the year 2199: the latest time that a message can have been sent at. Every common
+representation of a time, also one in nanoseconds, can hold it, so that no reader fails at a wrong clock."""
 
 # Batches --------------------------------------------------------------------------------------------------
 BATCH_QUERY_MAX_BYTES = 200
@@ -194,6 +197,14 @@ SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024
 its unreliable messages are dropped, until half of this waits."""
 SESSION_OUTPUT_HARD_BYTES = 96 * 1024 * 1024
 """Output waiting for one session at which it is disconnected as a slow receiver."""
+CLIENTS_INPUT_MAX_BYTES = 128 * 1024 * 1024
+"""Input of all clients together that is not ordered yet; beyond it clients are not read. Seven messages of
+the largest size, and enough for two thousand clients in the middle of a usual bundle."""
+CLIENTS_OUTPUT_MAX_BYTES = 512 * 1024 * 1024
+"""Output that waits for all clients together, each frame counted once; beyond it those for whom most waits
+are disconnected. Five clients at the limit of one, if they have no group in common."""
+FRAME_PATIENCE_US = 2_000_000
+"""How long a client may leave a frame where it is while others wait for the room that is kept for it."""
 SLOW_PATIENCE_US = 1_000_000
 """How long those who send to a slow session wait while it reads less than a step; after that only its own
 queue grows."""
@@ -223,3 +234,11 @@ PRIORITY_ACTIVE_US = 1_000_000
 """A session is active for so long after it has sent something."""
 CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024
 """Undelivered events in a client library; beyond it the library stops reading its socket."""
+
+# Journals -------------------------------------------------------------------------------------------------
+JOURNAL_STREAMS_MAX = 64
+"""Streams of rows that a journal's server has open at a time, half of them for one host: each holds a thread,
+and one that is not read about 4 MB."""
+JOURNAL_STREAM_BYTES_MAX = 128 * 1024 * 1024
+"""Bytes of the pieces that all of them are sending, half of them for one host: 2 MiB each, and some pieces of
+one large message."""

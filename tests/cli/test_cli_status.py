@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from command_line import Run, Start
 
+from antiphon.blocking import connect
 from antiphon.cli.explain import told
 from antiphon.cli.status import SILENCE_MAX_US, _sessions, faults_of
 from antiphon.client import ask_status
@@ -203,3 +204,19 @@ def test_a_round_is_told_in_a_few_sentences() -> None:
         "12.3 s ago: silence (d3). No new view (nothing new) after 160 ms: seg 40 ms, gather 120 ms."
     )
     assert told({"reason": "found", "ended": ""}) == "found. Still under way."
+
+
+def test_status_shows_as_many_groups_as_a_person_can_take_in(antiphon: Run, addresses: list[str]) -> None:
+    with connect(addresses[0], name="ada") as ada:
+        for number in range(60):
+            ada.join(f"g{number:02d}")
+        shown = antiphon("status", "--address", addresses[0])
+        assert "g49" in shown.stdout and "g50" not in shown.stdout
+        assert "10 more groups; `--most N` shows more, `--json` all" in shown.stdout
+        assert "memory for clients: input 0 bytes of 128.0 MiB, output" in shown.stdout
+        more = antiphon("status", "--address", addresses[0], "--most", "60")
+        assert "g59" in more.stdout and "more group" not in more.stdout
+        everything = json.loads(antiphon("status", "--address", addresses[0], "--json").stdout)
+        assert len(everything["groups"]) == 60
+        some = json.loads(antiphon("status", "--address", addresses[0], "--json", "--most", "2").stdout)
+        assert (list(some["groups"]), some["left_out"]["groups"]) == (["g00", "g01"], 58)

@@ -304,7 +304,9 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     """A stamped bundle: its bytes, its header and its messages."""
     area = bundle.names_area(draw(names), groups := draw(st.lists(names, min_size=1, max_size=5)))
     service, flags = draw(st.sampled_from(Service)), draw(st.sampled_from((0, 1)))
-    tag, sent_us, marks = draw(st.integers(-(1 << 15), (1 << 15) - 1)), draw(u64), draw(u32)
+    tag, sent_us = draw(st.integers(-(1 << 15), (1 << 15) - 1)), draw(u64)
+    others = 0xFF80_C0C0  # bits of marks that are neither a service nor forbidden to clients
+    marks = draw(st.just(0) | u32.map(lambda bits: bits & others | 1 << service))
     payloads = draw(many_payloads)
     data = bytearray().join(
         bundle.encode(

@@ -8,7 +8,6 @@ import struct
 import threading
 from pathlib import Path
 
-import msgspec
 import pytest
 from local_cluster import Cluster
 from raw_client import RawClient, status, wait_until
@@ -21,7 +20,6 @@ from antiphon.runtime import clients
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.local import local_config
-from antiphon.runtime.status import encode as encode_status
 from antiphon.runtime.status import has_formed
 from antiphon.types import Cause
 from antiphon.wire import frames
@@ -233,19 +231,6 @@ def test_a_client_that_does_not_take_its_last_word_is_closed(
         wait_until(is_refused)
 
 
-def test_questions_without_listening_are_bounded(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "GREETING_OUTPUT_MAX_BYTES", 10_000)
-    (daemon,) = cluster.start()
-    with RawClient(daemon.places[1]) as curious:
-        question = frames.encode_control(frames.AskStatus())
-        with contextlib.suppress(ConnectionError):
-            for _ in range(2_000):
-                curious.send_bytes(question * 100)
-                if status(daemon.places[0])["runtime"]["clients"]["slow_receivers"]:
-                    break
-        assert curious.hear(frames.Goodbye).code == "slow-receiver"
-
-
 def test_a_stopping_daemon_says_goodbye_and_leaves_no_socket(cluster: Cluster) -> None:
     (daemon,) = cluster.start()
     path = Path(daemon.places[0].removeprefix("unix:"))
@@ -325,19 +310,3 @@ def test_a_cluster_has_formed_when_all_are_in_one_view_and_messages_flow() -> No
     assert not has_formed([told[0], {**told[1], "state": "evs"}], ["d1", "d2"])
     told[1]["view"] = {"id": 8, "members": ["d1", "d2"]}
     assert not has_formed(told, ["d1", "d2"])
-
-
-def test_a_status_that_is_too_long_is_cut_and_says_so() -> None:
-    told = {
-        "sessions": [{"name": f"#s{number}#d1"} for number in range(100)],
-        "groups": {f"g{group}": [f"#s{number}#d1" for number in range(group)] for group in range(50)},
-        "counters": {"kept": 1},
-    }
-    assert "left_out" not in msgspec.json.decode(encode_status(told))
-    short = msgspec.json.decode(encode_status(told, 4_000))
-    assert len(encode_status(told, 4_000)) <= 4_000
-    left_out = short["left_out"]
-    assert len(short["sessions"]) + left_out["sessions"] == 100
-    assert len(short["groups"]) + left_out["groups"] == 50
-    assert sum(map(len, short["groups"].values())) + left_out["members"] == sum(range(len(short["groups"])))
-    assert short["counters"] == {"kept": 1}

@@ -269,7 +269,7 @@ BUNDLE_STAMP = (
 )
 BUNDLE_REST = (
     "00000000000F4240    # sent_us: 1,000,000",
-    "90000080            # marks",
+    "90000090            # marks",
     "09 23616E6E2365617374     # sender: #ann#east",
     "04 6E657773         # first group: news",
     "04 63686174         # second group: chat",
@@ -293,7 +293,7 @@ def test_a_bundle_as_the_client_writes_it() -> None:
         flags=bundle.Flag.SELF_DISCARD,
         tag=-7,
         sent_us=1_000_000,
-        marks=0x9000_0080,
+        marks=0x9000_0090,
     )
     assert b"".join(buffers) == UNSTAMPED
     assert bundle.parse_from_client(UNSTAMPED).names == names
@@ -338,7 +338,7 @@ def test_a_bundle_as_every_daemon_reads_it() -> None:
         aru=48,
         destinations=(1 << 63) | 1,
         sent_us=1_000_000,
-        marks=0x9000_0080,
+        marks=0x9000_0090,
     )
     assert bundle.parse_names(header.names) == ("#ann#east", "news", "chat")
     assert bundle.peek_lines(STAMPED[: bundle.HEADER_BYTES]) == (55, 48)

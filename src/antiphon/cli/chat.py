@@ -10,7 +10,7 @@ import typer
 import antiphon
 from antiphon.cli.options import Address, Name, PriorityWord, Reconnect, ServiceWord, TraceFolder
 from antiphon.cli.screen import joining
-from antiphon.cli.words import lagging, listed, returned
+from antiphon.cli.words import lagging, listed, printable, returned
 from antiphon.client import Reconnected
 from antiphon.client.connecting import Connecting
 from antiphon.errors import UsageError
@@ -51,7 +51,7 @@ async def _converse(group: str, service: Service, connecting: Connecting) -> Non
     async with connecting as session:
         with joining(group):
             await session.join(group)
-        print(f"You are {session.name} in {group}. /help tells what you can type.", flush=True)
+        tell(f"You are {session.name} in {group}. /help tells what you can type.")
         room = _Room(session, group, service)
         listening = asyncio.create_task(room.listen())
         speaking = asyncio.create_task(room.speak(lines))
@@ -82,6 +82,11 @@ def _lines_of_stdin() -> "asyncio.Queue[str | None]":
     return lines
 
 
+def tell(line: str) -> None:
+    """Print a line; text of others never gives commands to the terminal."""
+    print(printable(line), flush=True)
+
+
 class _Room:
     """One session in one group, with a person behind it."""
 
@@ -98,17 +103,17 @@ class _Room:
                 case View():
                     self._members = event.members
                     who = listed(event.changed)
-                    print(f"* {event.cause.value}: {who} ({len(event.members)} here)", flush=True)
+                    tell(f"* {event.cause.value}: {who} ({len(event.members)} here)")
                 case TransitionalSignal():
-                    print("* some members are out of reach; the next view tells who is left", flush=True)
+                    tell("* some members are out of reach; the next view tells who is left")
                 case Reconnected():
-                    print(f"* reconnected: {returned(event)}", flush=True)
+                    tell(f"* reconnected: {returned(event)}")
                 case SlowReceiver():
-                    print(f"* {lagging(event)}", flush=True)
+                    tell(f"* {lagging(event)}")
                 case Message():
                     mark = "" if event.group == self._group else " (to you only)"
                     text = event.payload.decode("utf-8", "backslashreplace")
-                    print(f"{event.sender}{mark}: {text}", flush=True)
+                    tell(f"{event.sender}{mark}: {text}")
                 case Left():
                     return
 
@@ -118,14 +123,12 @@ class _Room:
             try:
                 await self._obey(line)
             except UsageError as error:
-                print(f"! {error}", flush=True)
+                tell(f"! {error}")
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 await self._session.leave(self._group)
         except TimeoutError:
-            print(
-                "! the daemons do not agree in time; `antiphon status` tells what they wait for", flush=True
-            )
+            tell("! the daemons do not agree in time; `antiphon status` tells what they wait for")
             return False
         return True
 
@@ -135,7 +138,7 @@ class _Room:
             case "":
                 return
             case "/who":
-                print("* " + ", ".join(self._members), flush=True)
+                tell("* " + ", ".join(self._members))
             case "/to":
                 name, _, text = rest.partition(" ")
                 await self._session.send(name, text.encode(), service=self._service)

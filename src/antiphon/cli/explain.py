@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from antiphon.cli.options import Address, Json
-from antiphon.cli.words import counted, duration, listed, size
+from antiphon.cli.screen import show_json
+from antiphon.cli.words import counted, duration, listed, printable, size
 from antiphon.client import ask_status
 
 
@@ -24,9 +24,12 @@ def explain(
     Example:
       antiphon explain --last 3
     """
-    rounds = ask_status(address).get("rounds", [])
+    rounds = ask_status(address, groups=0, sessions=0).get("rounds", [])
     for record in rounds[-last:] if last else rounds:
-        print(msgspec.json.encode(record).decode() if json else told(record))
+        if json:
+            show_json(record)
+        else:
+            print(printable(told(record)))
     if not rounds and not json:
         print("nothing has changed yet")
 

@@ -15,6 +15,8 @@ import msgspec
 import typer
 
 from antiphon.cli.options import Address, Json, Name, Reconnect, TraceFolder
+from antiphon.cli.screen import show_json
+from antiphon.cli.words import printable
 from antiphon.client.events import Reconnected
 from antiphon.errors import UsageError
 
@@ -134,10 +136,10 @@ def _policy(word: str) -> Any:
 def _say(event: str, fields: Mapping[str, Any], json: bool) -> None:
     """One line on stdout, at once: somebody may be waiting for the endpoint."""
     if json:
-        print(msgspec.json.encode({"event": event, **fields}).decode())
+        show_json({"event": event, **fields})
     else:
-        print(_WORDS[event](fields))
-    sys.stdout.flush()
+        for line in _WORDS[event](fields).splitlines():
+            print(printable(line), flush=True)
 
 
 def _note(what: str | Reconnected) -> None:
@@ -145,7 +147,7 @@ def _note(what: str | Reconnected) -> None:
     line = f"lost the daemon, looking for one: {what}"
     if isinstance(what, Reconnected):
         line = f"back, at {what.daemon} ({what.address}) as {what.name}"
-    print(f"antiphon: {line}", file=sys.stderr, flush=True)
+    print(f"antiphon: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def _serving(fields: Mapping[str, Any]) -> str:

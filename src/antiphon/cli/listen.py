@@ -1,6 +1,5 @@
 """The verb `listen`: join groups and print what is delivered."""
 
-import sys
 from base64 import b64encode
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ from msgspec import structs
 
 import antiphon.blocking
 from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
-from antiphon.cli.screen import joining
+from antiphon.cli.screen import joining, show
 from antiphon.cli.words import described
 from antiphon.client import Event, Reconnected
 from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
@@ -30,11 +29,12 @@ def listen(
 ) -> None:
     """Join each GROUP and print messages, views and signals in the order of their delivery, until Ctrl-C.
 
+    On a terminal, control characters in what others sent are shown as escapes; a pipe gets them as they are.
+
     \b
     Example:
       antiphon listen chat news --json --count 10
     """
-    show = as_json if json else described
     left = count
     with antiphon.blocking.connect(
         address, name=name, slow=slow_policy(slow), reconnect=reconnect, trace=trace
@@ -43,9 +43,7 @@ def listen(
             with joining(group):
                 session.join(group)
         for event in session:
-            print(show(event))
-            # A reader at the other end of a pipe wants each event as it comes.
-            sys.stdout.flush()
+            show(as_json(event) if json else described(event), is_json=json)
             if left is not None and isinstance(event, Message):
                 left -= 1
                 if left == 0:

@@ -35,6 +35,7 @@ from antiphon.cli import (
     simulate,
     status,
 )
+from antiphon.cli.words import printable
 from antiphon.errors import AntiphonError, ConfigError, UsageError
 
 EXIT_FAULT = 1
@@ -137,7 +138,7 @@ _register()
 def _fail(text: str, code: int, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print(f"antiphon: {' '.join(text.split())}", file=sys.stderr)
+    print(f"antiphon: {printable(' '.join(text.split()))}", file=sys.stderr)
     return code
 
 

@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from antiphon.cli.words import printable, printable_json
 
 PATIENCE_S = 2.0
 """A person who has waited so long wants to know what for."""
@@ -15,6 +18,21 @@ PATIENCE_S = 2.0
 def console() -> Console:
     """Standard output, coloured only where it is a terminal; brackets in names are brackets, not markup."""
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def show(text: str, *, is_json: bool = False) -> None:
+    """Print one line that has text from outside in it, at once: a reader may wait at the end of a pipe.
+
+    On a terminal its control characters are escaped (in JSON by JSON's rule), elsewhere it is left as it is.
+    """
+    if sys.stdout.isatty():
+        text = printable_json(text) if is_json else printable(text)
+    print(text, flush=True)
+
+
+def show_json(value: object) -> None:
+    """Print a value as one line of JSON."""
+    show(msgspec.json.encode(value).decode(), is_json=True)
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """The verb `status`: ask a daemon about itself."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich import box
 from rich.console import RenderableType
@@ -12,13 +11,15 @@ from rich.text import Text
 
 from antiphon.cli.explain import because, changes
 from antiphon.cli.options import Address, Json
-from antiphon.cli.screen import console
-from antiphon.cli.words import counted, duration, listed
+from antiphon.cli.screen import console, show_json
+from antiphon.cli.words import counted, duration, listed, printable, printable_parts, size
 from antiphon.client import ask_status
 
 SILENCE_MAX_US = 5_000_000
 """An open link hears a hello far more often than that, even if nobody sends anything."""
 MEMBERS_SHOWN = 8
+SHOWN = 50
+"""Groups and sessions that a person can take in; `--most` shows more."""
 OTHER_CONFIGURATION = "packet: other configuration"
 STATES = {
     "op": "messages flow",
@@ -40,6 +41,7 @@ LINK_COLUMNS = {
     "packets_received": "received",
     "retransmitted": "repeated",
 }
+MEMORY = ("input", "output", "answers")
 GROUP_COLUMNS = {"group": "group", "count": "members", "names": "who, in the order of joining"}
 SESSION_COLUMNS = {
     "name": "session",
@@ -53,7 +55,16 @@ SESSION_COLUMNS = {
 }
 
 
-def status(address: Address = None, json: Json = False) -> None:
+def status(
+    address: Address = None,
+    json: Json = False,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--most", metavar="N", min=0, help="Show this many groups and sessions; 50, or all with --json."
+        ),
+    ] = None,
+) -> None:
     """Show whether the cluster is whole and messages flow, why its view last changed, what ordering waits for
     and who is slow.
 
@@ -64,13 +75,17 @@ def status(address: Address = None, json: Json = False) -> None:
     Example:
       antiphon status --address unix:/tmp/antiphon.sock --json
     """
-    answer = ask_status(address)
+    shown = SHOWN if most is None else most
+    if json:
+        answer = ask_status(address, groups=most, sessions=most)
+    else:
+        answer = ask_status(address, groups=shown, members=MEMBERS_SHOWN, sessions=shown)
     faults = list(faults_of(answer))
     if json:
-        print(msgspec.json.encode(answer).decode())
+        show_json(answer)
     else:
         out = console()
-        for part in _parts(answer, faults):
+        for part in _parts(printable_parts(answer), list(map(printable, faults))):
             out.print(part, soft_wrap=isinstance(part, str))
     if faults:
         raise typer.Exit(1)
@@ -141,8 +156,13 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     if answer["links"]:
         rows = [link | {"round_trip": _round_trip(link)} for link in answer["links"]]
         yield _table(rows, LINK_COLUMNS)
-    yield _table([_group(name, members) for name, members in answer["groups"].items()], GROUP_COLUMNS)
-    yield _table(list(_sessions(answer)), SESSION_COLUMNS)
+    sizes = answer.get("group_sizes", {})
+    groups = answer["groups"].items()
+    left_out = answer.get("left_out", {})
+    rows = [_group(name, members, sizes.get(name, len(members))) for name, members in groups]
+    yield from _listing(rows, GROUP_COLUMNS, left_out.get("groups", 0))
+    yield from _listing(list(_sessions(answer)), SESSION_COLUMNS, left_out.get("sessions", 0))
+    yield from _memory(runtime.get("memory"))
     for title, counters in (
         ("slow receivers", answer.get("slow_receivers", {})),
         ("dropped input", answer["counters"]),
@@ -235,16 +255,41 @@ def _round_trip(link: dict[str, Any]) -> str:
     return f"{link['rtt_us'] / 1000:,.1f} ms" if link["state"] == "open" else "-"
 
 
-def _group(name: str, members: list[str]) -> dict[str, Any]:
-    more = len(members) - MEMBERS_SHOWN
-    names = ", ".join(members[:MEMBERS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-    return {"group": name, "count": len(members), "names": names}
+def _group(name: str, members: list[str], count: int) -> dict[str, Any]:
+    return {"group": name, "count": count, "names": _first(members, count)}
+
+
+def _first(names: list[str], count: int) -> str:
+    """The first of so many names."""
+    more = count - MEMBERS_SHOWN
+    return ", ".join(names[:MEMBERS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _listing(rows: list[dict[str, Any]], columns: dict[str, str], left_out: int) -> Iterator[RenderableType]:
+    """A table, and how many more rows there are."""
+    if rows or not left_out:
+        yield _table(rows, columns)
+    if left_out:
+        noun = next(iter(columns.values()))
+        yield f"{counted(left_out, f'more {noun}')}; `--most N` shows more, `--json` all"
+
+
+def _memory(memory: dict[str, Any] | None) -> Iterator[str]:
+    """What clients take of the memory that they share."""
+    if memory is None:  # a daemon of an earlier version
+        return
+    used = [f"{name} {size(memory[name]['bytes'])} of {size(memory[name]['limit'])}" for name in MEMORY]
+    waiting = [
+        f"{count:,} {what.replace('_', ' ')} wait" for what, count in memory["waiting"].items() if count
+    ]
+    yield f"memory for clients: {', '.join((*used, *waiting))}"
 
 
 def _sessions(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     output_bytes = answer["runtime"]["output_bytes"]
     for session in answer["sessions"]:
         yield session | {
+            "groups": _first(session["groups"], len(session["groups"])),
             "output_bytes": output_bytes.get(str(session["number"]), 0),
             "warned": session.get("warned", 0),
             "dropped_messages": session.get("dropped_messages", 0),

@@ -1,11 +1,60 @@
 """How things are said: durations, sizes, counts, and what a session delivers."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from antiphon.client import Event, Reconnected
 from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
+
+
+_CONTROLS = (
+    *range(0x20),  # C0
+    *range(0x7F, 0xA0),  # DEL and C1
+    0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A),  # direction of text
+    0x2028, 0x2029,  # ends of lines and paragraphs
+    *range(0xD800, 0xE000),  # halves of characters, which cannot be printed at all
+)  # fmt: skip
+"""What a terminal obeys or what reorders a line, instead of being shown."""
+_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
+_ESCAPES |= {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _CONTROLS}
+
+
+def printable(text: str) -> str:
+    r"""`text` from outside, for a terminal: every control character as an escape that shows which it was.
+
+    >>> print(printable("tea\x1b[2J\u202e for two\n"))
+    tea\x1b[2J\u202e for two\n
+    """
+    return text.translate(_ESCAPES)
+
+
+def printable_json(text: str) -> str:
+    r"""JSON text that says the same and has no control character, for a terminal.
+
+    >>> print(printable_json('"\x9b2J"'))
+    "\u009b2J"
+    """
+    return text.translate(_JSON_ESCAPES)
+
+
+def printable_parts(value: Any) -> Any:
+    r"""What JSON was decoded to, with every text in it `printable`.
+
+    >>> printable_parts({"reason": ["\x07", 1]})
+    {'reason': ['\\x07', 1]}
+    """
+    match value:
+        case str():
+            return printable(value)
+        case dict():
+            return {printable_parts(key): printable_parts(part) for key, part in value.items()}
+        case list():
+            return [printable_parts(part) for part in value]
+        case _:
+            return value
 
 
 def duration(us: float) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon import config, limits
 from antiphon.client._diary import open_diary
@@ -110,24 +111,80 @@ def open_session(
     raise ConnectError("; ".join(failures))
 
 
-def ask_status(address: str | Sequence[str] | None = None, timeout_s: float = 10.0) -> dict[str, Any]:
+def ask_status(
+    address: str | Sequence[str] | None = None,
+    timeout_s: float = 10.0,
+    *,
+    groups: int | None = None,
+    members: int | None = None,
+    sessions: int | None = None,
+) -> dict[str, Any]:
     """What a daemon says about itself; takes a connection for a moment but no session.
 
-    Without an address, the daemon that `connect` would find; of several, the first that answers.
+    Without an address, the daemon that `connect` would find; of several, the first that answers. `groups`,
+    `members` (of each group) and `sessions` are the most that are wanted; by default all of them, which come
+    in as many pages as they need. `left_out` in the answer says how many there are besides, `group_sizes` how
+    large those groups are whose members did not all come.
     """
     failures = []
     for place in addresses(address):
         try:
-            return _ask_at(place, timeout_s)
+            return _ask_at(place, timeout_s, frames.AskStatus("", groups, members, sessions))
         except ConnectError as error:
             failures.append(str(error))
     raise ConnectError("; ".join(failures))
 
 
-def _ask_at(place: str, timeout_s: float) -> dict[str, Any]:
-    incoming = Incoming()
+NOTHING_MORE = frames.AskStatus(groups=0, sessions=0)
+"""Asks for the overview alone."""
+
+
+def _ask_at(place: str, timeout_s: float, request: frames.AskStatus = NOTHING_MORE) -> dict[str, Any]:
+    """All that was asked for; page by page, each of which shows what is so when it is made."""
     with _dial(place, timeout_s) as connection:
-        _converse(connection, place, frames.AskStatus(), incoming, timeout_s)
+        answer = _ask_page(connection, place, request, timeout_s)
+        while after := answer.pop("next", None):
+            rest = replace(request, after=after, **_still_wanted(request, answer, after))
+            page = _ask_page(connection, place, rest, timeout_s)
+            _add_page(answer, page, has_groups=after.startswith("g "))
+    return answer
+
+
+def _add_page(answer: dict[str, Any], page: dict[str, Any], *, has_groups: bool) -> None:
+    for group, members in page["groups"].items():
+        answer["groups"].setdefault(group, []).extend(members)
+    answer["sessions"] += page["sessions"]
+    answer["runtime"]["output_bytes"] |= page["runtime"]["output_bytes"]
+    answer["next"] = page["next"]
+    if "group_sizes" in page:
+        answer["group_sizes"] = answer.get("group_sizes", {}) | page["group_sizes"]
+    before, after = ({"groups": 0, "members": 0, **one.get("left_out", {})} for one in (answer, page))
+    left_out = {
+        "groups": after["groups"] if has_groups else before["groups"],
+        "sessions": after.get("sessions", 0),
+        "members": before["members"] + after["members"],
+    }
+    answer.pop("left_out", None)
+    if any(left_out.values()):
+        answer["left_out"] = left_out
+
+
+def _still_wanted(request: frames.AskStatus, answer: dict[str, Any], after: str) -> dict[str, int]:
+    """How many groups and sessions are wanted beyond what has come, if there is a limit."""
+    wanted = {}
+    if request.groups is not None:
+        is_half_told = after.startswith("g ") and not after.endswith(" 0")
+        wanted["groups"] = max(0, request.groups - len(answer["groups"]) + is_half_told)
+    if request.sessions is not None:
+        wanted["sessions"] = max(0, request.sessions - len(answer["sessions"]))
+    return wanted
+
+
+def _ask_page(
+    connection: socket.socket, place: str, request: frames.AskStatus, timeout_s: float
+) -> dict[str, Any]:
+    incoming = Incoming()
+    _converse(connection, place, request, incoming, timeout_s)
     if incoming.status is None:
         raise ConnectError(f"the daemon at {place} did not tell its status")
     answer: dict[str, Any] = msgspec.json.decode(incoming.status.json)

@@ -32,6 +32,8 @@ def check(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...], settings
 def _check_settings(settings: Settings) -> None:
     if settings.output_hard_bytes <= settings.output_soft_bytes:
         raise Fault(("cluster", "output_hard_bytes"), "expected more than output_soft_bytes")
+    if settings.output_total_bytes < settings.output_hard_bytes:
+        raise Fault(("cluster", "output_total_bytes"), "expected at least output_hard_bytes")
     timing = settings.timing()
     for less, more, less_us, more_us in (
         ("join_ms", "gather_ms", timing.join_us, timing.gather_us),

@@ -106,6 +106,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     unstable_bytes: BufferBytes = limits.UNSTABLE_MAX_BYTES
     output_soft_bytes: BufferBytes = limits.SESSION_OUTPUT_SOFT_BYTES
     output_hard_bytes: BufferBytes = limits.SESSION_OUTPUT_HARD_BYTES
+    input_total_bytes: Annotated[int, Meta(ge=4 * limits.FRAME_MAX_BYTES, le=_AMOUNT_MAX)] = (
+        limits.CLIENTS_INPUT_MAX_BYTES
+    )
+    """Of all clients together. A quarter of it must hold the largest frame."""
+    output_total_bytes: BufferBytes = limits.CLIENTS_OUTPUT_MAX_BYTES
+    frame_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.FRAME_PATIENCE_US / 1_000
+    """How long a client may leave a large frame unfinished while others wait for room."""
     slow_policy: SlowPolicy = "disconnect"
     """For sessions that do not choose one themselves."""
     slow_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.SLOW_PATIENCE_US / 1_000

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
 
 def describe(node: "Node", now_us: int) -> dict[str, object]:
-    """Everything that a person or a console wants to know."""
+    """Everything that a person or a console wants to know, in one go."""
+    return overview(node, now_us) | {
+        "groups": {
+            name: list(group.members.values())
+            for name, group in sorted(node.delivery.membership.groups.items())
+        },
+        "sessions": list(map(session_row, node.sessions)),
+    }
+
+
+def overview(node: "Node", now_us: int) -> dict[str, object]:
+    """All but the groups and the sessions, of which there may be tens of thousands."""
     config = node.config
     order = node.order
     slowest_agreed, slowest_stable = order.lines.slowest()
@@ -57,28 +68,25 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
             "bundles_held": order.held_count,
             "bytes_held": order.held_bytes,
         },
-        "groups": {
-            name: list(group.members.values())
-            for name, group in sorted(node.delivery.membership.groups.items())
-        },
-        "sessions": [
-            {
-                "name": session.private_name,
-                "number": session.number,
-                "priority": session.priority,
-                "slow_policy": session.slow,
-                "is_slow": bool(session.lag),
-                "warned": session.warned,
-                "dropped_messages": session.dropped_messages,
-                "groups": sorted(session.groups),
-                "input_bytes": session.input_bytes,
-                "sent_messages": session.sequence - 1,
-            }
-            for session in node.sessions
-        ],
         "counters": dict(sorted(node.counters.items())),
         "buffers": buffers(node),
         "rounds": rounds(node, now_us),
+    }
+
+
+def session_row(session: Session) -> dict[str, object]:
+    """What is told of one session."""
+    return {
+        "name": session.private_name,
+        "number": session.number,
+        "priority": session.priority,
+        "slow_policy": session.slow,
+        "is_slow": bool(session.lag),
+        "warned": session.warned,
+        "dropped_messages": session.dropped_messages,
+        "groups": sorted(session.groups),
+        "input_bytes": session.input_bytes,
+        "sent_messages": session.sequence - 1,
     }
 
 
@@ -211,7 +219,7 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
         "own_unstable": _row(order.own_unstable_bytes - own_again_bytes, per_source),
         "late": _row(late_bytes, 3 * members * per_source),
         "recovery": _row(recovery_bytes, 5 * node.config.daemon_count * per_source),
-        "session_input": _row(node.sessions.input_bytes, sum(map(_input_limit, node.sessions))),
+        "session_input": _row(node.sessions.input_bytes, _input_limit(node)),
         "reassembly": _row(
             sum(reassembly.bytes_held for reassembly in term.reassembly.values()),
             sum(
@@ -239,10 +247,15 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
     return table
 
 
-def _input_limit(session: Session) -> int:
-    """Its connection is not read from the limit on: the last bundle overshoots, and an end may follow."""
-    newest = islice(reversed(session.input), 2)
-    return limits.SESSION_INPUT_MAX_BYTES + sum(len(pending.bundle) for pending in newest)
+def _input_limit(node: "Node") -> int:
+    """A connection is not read from its limit on: the last bundle overshoots, and an end may follow."""
+    overshoot = sum(
+        len(pending.bundle)
+        for session in node.sessions
+        if session.input
+        for pending in islice(reversed(session.input), 2)
+    )
+    return limits.SESSION_INPUT_MAX_BYTES * len(node.sessions) + overshoot
 
 
 def _row(used: int, limit: int) -> dict[str, int]:

@@ -59,6 +59,10 @@ def anchor_from(value: object) -> Anchor:
         raise UsageError(f"not an anchor: {error}") from None
 
 
+_NAMED_BY = ["kind", "group", "view", "lts", "place", "daemon", "incarnation", "session", "sequence"]
+"""The columns of which an anchor is made; others may hold what Python has no value for."""
+
+
 def ordered_rows(batch: pa.RecordBatch) -> pa.BooleanArray:
     """Which rows have a place in the agreed order."""
     is_message = pc.equal(batch.column("kind"), MESSAGE)
@@ -93,7 +97,7 @@ def offset_in(batch: pa.RecordBatch, anchor: Anchor) -> int | None:
 
 
 def _anchor(rows: pa.RecordBatch, side: Literal["after", "before"]) -> Anchor:
-    row = rows.to_pylist()[0]
+    row = rows.select(_NAMED_BY).to_pylist()[0]
     if row["kind"] == VIEW:
         return Anchor("view", side, row["lts"], group=row["group"], view=row["view"])
     return Anchor(

@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from antiphon import limits
 from antiphon.journal.anchors import Anchor, first_anchor, last_anchor, offset_in
 from antiphon.journal.errors import JournalError, NoSuchPlace, OffsetsRemoved
 from antiphon.journal.log import Log
-from antiphon.journal.schema import GAP, SCHEMA
+from antiphon.journal.schema import COLUMN, GAP, SCHEMA
 from antiphon.journal.sealing import HAS_EVENTS
 from antiphon.journal.segment import Block, Summary, mapped
+from antiphon.wire.bundle import sane_sent_us
 
 BATCH_ROWS = 8_192
 BATCH_BYTES = 4 * 1024 * 1024
@@ -67,7 +69,8 @@ def read(log: Log, start: int, end: int, groups: Sequence[str] | None = None) ->
             for _, part in _blocks(log, segment, start, end):
                 yield from part()
 
-    return _gathered(batches() if wanted is None else (_of_groups(batch, wanted) for batch in batches()))
+    found = map(_with_sane_times, batches())
+    return _gathered(found if wanted is None else (_of_groups(batch, wanted) for batch in found))
 
 
 def gaps(log: Log, start: int, end: int) -> list[int]:
@@ -186,6 +189,21 @@ def _removed(log: Log, offset: int) -> OffsetsRemoved:
 
 
 # Batches for readers --------------------------------------------------------------------------------------
+
+
+def _with_sane_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, with times of sending that every reader can represent.
+
+    A journal writes no others. One that was written before that rule may hold any time that fits the column,
+    at which Python's and Spark's types would fail.
+    """
+    column = batch.column(COLUMN["sent"])
+    extremes = pc.min_max(column.cast(pa.int64()))
+    earliest, latest = extremes["min"].as_py(), extremes["max"].as_py()
+    if earliest is None or (earliest >= 0 and latest <= limits.SENT_MAX_US):
+        return batch
+    sane = pa.array([None if us is None else sane_sent_us(us) for us in column.cast(pa.int64()).to_pylist()])
+    return batch.set_column(COLUMN["sent"], SCHEMA.field("sent"), sane.cast(column.type))
 
 
 def _of_groups(batch: pa.RecordBatch, wanted: pa.StringArray) -> pa.RecordBatch:

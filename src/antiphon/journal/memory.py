@@ -6,6 +6,7 @@ it does not know, older than one of the same query that it knows, may have come.
 """
 
 import logging
+from contextlib import suppress
 from itertools import pairwise
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from antiphon.client.batches import BatchMemory
+from antiphon.errors import UsageError
 from antiphon.journal.errors import JournalError
 from antiphon.journal.log import Log
 from antiphon.journal.sealing import HAS_BATCHES
@@ -90,4 +92,5 @@ def _note(memory: BatchMemory, batch: pa.RecordBatch) -> None:
     is_same = pc.and_(pc.equal(lts[1:], lts[:-1]), pc.equal(distance[1:], distance[:-1]))
     starts = [0, *pc.add(pc.indices_nonzero(pc.invert(is_same)), 1).to_pylist(), rows.num_rows]
     for start, end in pairwise(starts):
-        memory.note(BatchStamp.parse(rows.column("batch")[start].as_py()), end - start)
+        with suppress(UsageError):  # what is no stamp, nobody can send again
+            memory.note(BatchStamp.parse(rows.column("batch")[start].as_py()), end - start)

@@ -31,6 +31,8 @@ from antiphon.journal.lookup import Positions
 from antiphon.journal.server import CODES, Complaint, Question, Ticket, check_endpoint
 
 PATIENCE_S = 30.0
+BUSY_PATIENCE = 10
+"""A journal that is there and has too many readers is tried for so many times the patience."""
 FIRST_WAIT_S = 0.05
 LAST_WAIT_S = 2.0
 ANSWER_S = 30.0
@@ -155,7 +157,8 @@ class Journals:
                     give_up_s, wait_s = time.monotonic() + self.patience_s, FIRST_WAIT_S
                 return
             except BROKEN as error:
-                self.close()
+                if not _is_busy(error):
+                    self.close()
                 if time.monotonic() + wait_s > give_up_s:
                     raise JournalUnavailable(f"the journal breaks off at offset {start}: {error}") from None
                 time.sleep(wait_s)
@@ -169,7 +172,8 @@ class Journals:
         That another journal answers at all endpoints is certain at once; while some do not answer, the right
         one may still come back.
         """
-        deadline_s = time.monotonic() + self.patience_s
+        began_s = time.monotonic()
+        deadline_s = began_s + self.patience_s
         wait_s = FIRST_WAIT_S
         while True:
             failures: list[str] = []
@@ -183,7 +187,10 @@ class Journals:
                         raise told from None
                     other = told
                 except flight.FlightError as error:
-                    self._forget(endpoint)
+                    if _is_busy(error):
+                        deadline_s = began_s + BUSY_PATIENCE * self.patience_s
+                    else:
+                        self._forget(endpoint)
                     failures.append(f"{endpoint}: {str(error).splitlines()[0][:200]}")
             if other is not None and not failures:
                 raise other
@@ -234,6 +241,11 @@ class _Stream:
                 batch = self._next()
         except flight.FlightServerError as error:
             raise _error(error) from None
+
+
+def _is_busy(error: Any) -> bool:
+    """Whether a server has as many readers as it may have."""
+    return isinstance(error, flight.FlightUnavailableError) and "busy, try again" in str(error)
 
 
 def _error(error: Any) -> Exception:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from antiphon.journal.schema import GAP, MESSAGE, SCHEMA, SIGNAL, VIEW
 from antiphon.journal.sealing import HAS_BATCHES, HAS_EVENTS, Seal
 from antiphon.types import BatchStamp, Envelope, Message, TransitionalSignal, View
+from antiphon.wire.bundle import sane_sent_us
 
 _SHARED = (
     "kind", "group", "groups", "sender", "service", "view", "sequence", "sent", "delivered", "daemon",
@@ -99,7 +100,7 @@ class Rows:
                 envelope.service.name.lower(),
                 view,
                 envelope.sequence,
-                envelope.sent_us,
+                sane_sent_us(envelope.sent_us),
                 envelope.daemon,
                 envelope.incarnation,
                 envelope.session,

@@ -10,6 +10,9 @@ Whoever names a journal that this is not gets an error instead of rows, so that 
 are never used on another. Every error carries a code in its extra information, for
 `antiphon.journal.reader`.
 
+Streams beyond what the server may have (`antiphon.journal.streams`) end with the status UNAVAILABLE and words
+that begin with "busy, try again"; readers do.
+
 Nothing is encrypted and nobody is asked for a name: listen on loopback, or where only friends are.
 """
 
@@ -28,6 +31,7 @@ from antiphon.journal.anchors import Anchor
 from antiphon.journal.errors import JournalError, NoSuchPlace, OffsetsRemoved, OtherJournal
 from antiphon.journal.log import Log
 from antiphon.journal.schema import SCHEMA
+from antiphon.journal.streams import Busy, Stream, Streams
 
 END_S = 2.0
 """How long an ending server waits for its streams."""
@@ -82,8 +86,15 @@ ACTIONS = {
 class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
     """Serves one log. Calls come in threads of its own and wait for nobody."""
 
-    def __init__(self, log: Log, location: str = "grpc://127.0.0.1:0", groups: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        log: Log,
+        location: str = "grpc://127.0.0.1:0",
+        groups: tuple[str, ...] = (),
+        streams: Streams | None = None,
+    ) -> None:
         check_endpoint(location)
+        self.streams = Streams() if streams is None else streams
         try:
             super().__init__(location)
         except (pa.ArrowException, OSError) as error:
@@ -113,15 +124,20 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
     def do_get(self, context: Any, ticket: Any) -> Any:
         """The rows of a ticket."""
         wanted = _decoded(ticket.ticket, Ticket)
-        with_errors = _told(lambda: self._read(wanted))
-        return flight.GeneratorStream(SCHEMA, self._each(with_errors))
+        batches = _told(lambda: self._read(wanted))
+        stream = _told(lambda: self.streams.open(context.peer().rpartition(":")[0]))
+        return flight.GeneratorStream(SCHEMA, self._each(stream, batches))
 
-    def _each(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _each(self, stream: Stream, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches; an error between two of them as one of Flight."""
-        while (batch := _told(lambda: next(batches, None))) is not None:
-            yield batch
-            if self._is_ending:
-                raise flight.FlightUnavailableError("the journal is ending")
+        pieces = stream.pieces(batches)
+        try:
+            while (piece := _told(lambda: next(pieces, None))) is not None:
+                yield piece
+                if self._is_ending:
+                    raise flight.FlightUnavailableError("the journal is ending")
+        finally:
+            stream.end()
 
     def _read(self, wanted: Ticket) -> Iterator[pa.RecordBatch]:
         self._check(wanted.journal)
@@ -211,6 +227,8 @@ def _told(work: Callable[[], Any]) -> Any:
     """What `work` returns; its errors as those of Flight."""
     try:
         return work()
+    except Busy as error:
+        raise flight.FlightUnavailableError(str(error)) from None
     except AntiphonError as error:
         raise _flight_error(error) from None
 

@@ -171,7 +171,7 @@ def wait_for_daemon(process: subprocess.Popen[bytes], log: TextIO, address: str,
 def _wait_formed(addresses: list[str], names: tuple[str, ...], patience_s: float) -> None:
     """Return when all daemons are in one view."""
     deadline = time.monotonic() + patience_s
-    while not has_formed([ask_status(address) for address in addresses], names):
+    while not has_formed([ask_status(address, groups=0, sessions=0) for address in addresses], names):
         if time.monotonic() > deadline:
             raise AntiphonError(f"the daemons did not meet within {patience_s:.0f} s")
         time.sleep(0.02)

@@ -99,7 +99,7 @@ def _running(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
 
 def process_of(address: str) -> int:
     """The process of the daemon at `address`."""
-    process: int = ask_status(address)["runtime"]["pid"]
+    process: int = ask_status(address, groups=0, sessions=0)["runtime"]["pid"]
     return process
 
 

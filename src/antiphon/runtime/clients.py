@@ -4,7 +4,8 @@ Why a daemon says Goodbye or Refuse by itself, as the code in the frame; the nod
 
     bad-frame          the client sent what is not a frame, or not one that it may send there
     slow-receiver      too much output waited for it (`cluster.output_hard_bytes`)
-    greeting-timeout   it did not ask for a session in time
+    stalled-frame      it did not go on with a frame while others waited for room (`runtime.quotas`)
+    greeting-timeout   it asked neither for a session nor about the daemon in time
     stopping           the daemon ends
     internal           a mistake of the daemon's own, met while it served this client
 
@@ -15,20 +16,22 @@ oldest gets what its socket takes at once and is closed.
 """
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
-
-from msgspec import Struct
 
 from antiphon.config import Config
 from antiphon.core.node import Node
 from antiphon.errors import BadFrame
+from antiphon.runtime.answers import Answers, Frames
+from antiphon.runtime.client_counters import ClientCounters
 from antiphon.runtime.connection import READ_BYTES, Connection, Phase
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
 from antiphon.runtime.notices import Notices
+from antiphon.runtime.quotas import Input, Output
 from antiphon.runtime.spread import SpreadConnection
+from antiphon.runtime.status import Steps
 from antiphon.spreadwire.outgoing import Outgoing
 from antiphon.wire import frames
 
@@ -38,6 +41,8 @@ GREETING_GRACE_US = 1_000_000
 """Nobody is closed to make room before this."""
 GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 """Answers waiting for a client without a session."""
+GREETING_READ_BYTES = 16 * 1024
+"""Read at once from a client without a session: a few greetings."""
 FAREWELLS_MAX = 256
 FAREWELL_TIMEOUT_US = 3_000_000
 """How long the last words may take to be read."""
@@ -58,28 +63,16 @@ def _priority(connection: Connection) -> int:
     return connection.priority
 
 
-class ClientCounters(Struct):
-    """What happened with clients since the start."""
-
-    accepted: int = 0
-    spread: int = 0
-    """Of these, the ones that came to speak Spread."""
-    refused: int = 0
-    bad_frames: int = 0
-    slow_receivers: int = 0
-    greeting_timeouts: int = 0
-    crowded_out: int = 0
-    """Closed to make room, before their greeting or their last words were complete."""
-    accept_errors: int = 0
-    mistakes: int = 0
-    """Clients cut off because the daemon did something wrong while it served them."""
-
-
 class Clients:
     """The connections of a daemon and their sessions in its node."""
 
     def __init__(
-        self, loop: Loop, node: Node, config: Config, notices: Notices, status: Callable[[int], bytes]
+        self,
+        loop: Loop,
+        node: Node,
+        config: Config,
+        notices: Notices,
+        status: Callable[[frames.AskStatus, int], Steps],
     ) -> None:
         settings = config.settings
         self.counters = ClientCounters()
@@ -89,8 +82,12 @@ class Clients:
         self._hard_bytes = settings.output_hard_bytes
         self._grace_us = min(SLOW_GRACE_US, round(settings.slow_patience_ms * 1_000))
         self._notices = notices
-        self._status = status
-        self._outgoing = Outgoing(config.daemon_names)
+        self.answers = Answers(status)
+        self.input = Input(
+            node.sessions, settings.input_total_bytes, round(settings.frame_patience_ms * 1_000)
+        )
+        self.output = Output(settings.output_total_bytes)
+        self._outgoing = Outgoing(config.daemon_names, self.output.share)
         self._listeners: list[Listener] = []
         self._accepts_at_us: int | None = None
         """When to go on accepting, while that is paused."""
@@ -115,19 +112,21 @@ class Clients:
         for listener in self._listeners:
             self._loop.register(listener.fileno(), partial(self._accept, listener), READABLE)
 
-    def output_bytes(self) -> dict[int, int]:
-        """How much output waits for each session that has not taken all of it yet."""
+    def output_bytes(self, numbers: Iterable[int]) -> dict[int, int]:
+        """How much output waits for each of these sessions that has not taken all of it yet."""
+        known = ((number, self._sessions.get(number)) for number in numbers)
         return {
             number: connection.waiting_bytes
-            for number, connection in self._sessions.items()
-            if connection.waiting_bytes
+            for number, connection in known
+            if connection is not None and connection.waiting_bytes
         }
 
     def deliver(self, now: int) -> None:
         """Take the frames and endings that the node left."""
         node = self._node
         sessions = self._sessions
-        for numbers, frame in node.frames:
+        for numbers, whole in node.frames:
+            frame = self.output.share(whole)
             for number in numbers:
                 connection = sessions.get(number)
                 if connection is not None:
@@ -144,6 +143,9 @@ class Clients:
     def flush(self, now: int) -> None:
         """Write to every client that got output, those of higher priority first; one that is blocked already
         waits for its socket."""
+        self.answers.work(now_us(), self._tell_status, partial(self._own_up, now=now))
+        for connection, postponed in self.answers.ready():
+            self._go_on(connection, postponed, now)
         touched, self._touched = self._touched, []
         if self._has_priorities and len(touched) > 1:
             touched.sort(key=_priority, reverse=True)
@@ -153,12 +155,19 @@ class Clients:
                 if not connection.interest & WRITABLE:
                     connection.flush()
                 self._after_write(connection, now)
+        if self.output.is_over:
+            self._relieve(now)
 
     def resume(self) -> None:
-        """Read again those sessions that the node was too busy for."""
+        """Read again those sessions that the node was too busy for, or that there was no room for."""
         node = self._node
+        now = now_us()
         for connection in list(self._paused):
-            if node.reads(connection.session):
+            if (
+                node.reads(connection.session)
+                and not self.answers.is_postponed(connection)
+                and self.input.room(connection, 1, now)
+            ):
                 del self._paused[connection]
                 connection.is_paused = False
                 self._watch(connection)
@@ -167,8 +176,8 @@ class Clients:
 
     def next_deadline_us(self) -> int | None:
         deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self._farewells) if some]
-        if self._accepts_at_us is not None:
-            deadlines.append(self._accepts_at_us)
+        others = (self._accepts_at_us, self.answers.next_deadline_us(), self.input.next_deadline_us())
+        deadlines += (other for other in others if other is not None)
         if self._behind:
             deadlines.append(self._look_us)
         return min(deadlines, default=None)
@@ -183,6 +192,13 @@ class Clients:
             self._close(late)
         if self._accepts_at_us is not None and self._accepts_at_us <= now:
             self._go_on_accepting()
+        for stalled in self.answers.stalled(now):
+            if stalled.phase is Phase.LEAVING:  # the node ends its session by itself
+                stalled.drop_output()
+            else:
+                self._cut_off_slow(stalled, now)
+        for stalled in self.input.stalled(now):
+            self._cut_off_stalled(stalled, now)
         if self._behind and self._look_us <= now:
             self._look_at_slow(now)
 
@@ -275,23 +291,26 @@ class Clients:
 
     def _read(self, connection: Connection) -> None:
         phase = connection.phase
-        if phase is Phase.OPEN and not self._node.reads(connection.session):
-            connection.is_paused = True
-            self._paused[connection] = None
-            self._watch(connection)
-        elif phase is Phase.OPEN or phase is Phase.GREETING:
+        if phase is Phase.OPEN or phase is Phase.GREETING:
+            if self.answers.is_postponed(connection):
+                return
             now = now_us()
+            room_bytes = self._room(connection, now)
+            if not room_bytes:
+                connection.is_paused = True
+                self._paused[connection] = None
+                self._watch(connection)
+                return
             try:
-                room_bytes = READ_BYTES
-                if phase is Phase.OPEN:
-                    room_bytes = self._node.sessions.input_room(connection.session)
                 received = connection.read(self._shared, room_bytes)
                 if connection.waiting_bytes and phase is Phase.GREETING:
                     self._touch(connection)  # some protocols answer before there is a session
                 if received is None:
                     self._gone(connection, now)
-                else:
-                    self._handle(connection, received, now)
+                    return
+                if phase is Phase.OPEN:
+                    self.input.was_read(connection, bool(received), now)
+                self._handle(connection, received, now)
             except BadFrame as error:
                 self._reject(connection, error.reason, now)
         elif phase is Phase.FAREWELL and not connection.discard(self._shared):
@@ -302,12 +321,36 @@ class Clients:
             connection.drop_output()
             self._after_write(connection, now_us())
 
-    def _handle(
-        self, connection: Connection, received: Sequence[tuple[int, memoryview | bytearray]], now: int
-    ) -> None:
-        for kind, frame in received:
+    def _room(self, connection: Connection, now: int) -> int:
+        """How many bytes of this client may be read now."""
+        if connection.phase is Phase.GREETING:
+            return GREETING_READ_BYTES
+        if not self._node.reads(connection.session):
+            return 0
+        return self.input.room(connection, self._node.sessions.input_room(connection.session), now)
+
+    def _go_on(self, connection: Connection, postponed: Frames, now: int) -> None:
+        """The client has read its answer: take what it sent behind its next question."""
+        connection.is_paused = connection in self._paused
+        try:
+            self._handle(connection, postponed, now)
+        except BadFrame as error:
+            self._reject(connection, error.reason, now)
+        except Exception:
+            self._own_up(connection, now)
+        if connection.phase is not Phase.CLOSED:
+            self._watch(connection)
+
+    def _handle(self, connection: Connection, received: Frames, now: int) -> None:
+        for place, (kind, frame) in enumerate(received):
             if kind == frames.FrameKind.CONTROL:
-                self._control(connection, frames.decode_from_client(frame), now)
+                request = frames.decode_from_client(frame)
+                if isinstance(request, frames.AskStatus) and self.answers.is_busy(connection):
+                    self.answers.postpone(connection, received[place:])
+                    connection.is_paused = True
+                    self._watch(connection)
+                    return
+                self._control(connection, request, now)
                 if connection.phase not in (Phase.GREETING, Phase.OPEN):
                     return
             elif connection.phase is Phase.OPEN:
@@ -318,7 +361,11 @@ class Clients:
 
     def _control(self, connection: Connection, request: frames.FromClient, now: int) -> None:
         if isinstance(request, frames.AskStatus):
-            self._answer_status(connection, now)
+            self.answers.ask(connection, request, now)
+            if connection.phase is Phase.GREETING:  # it is at work, and has its time anew
+                del self._greetings[connection]
+                connection.deadline_us = now + GREETING_TIMEOUT_US
+                self._greetings[connection] = None
         elif isinstance(request, frames.Connect):
             self._connect(connection, request, now)
         elif connection.phase is Phase.GREETING:
@@ -326,6 +373,8 @@ class Clients:
         else:
             if isinstance(request, frames.Disconnect):
                 connection.phase = Phase.LEAVING
+                self.input.release(connection)
+                connection.forget_input()
                 self._watch(connection)
             self._node.control(connection.session, request, now)
 
@@ -347,14 +396,17 @@ class Clients:
         self._sessions[answer.session] = connection
         self._say(connection, answer)
 
-    def _answer_status(self, connection: Connection, now: int) -> None:
-        self._say(connection, frames.Status(self._status(now)))
+    def _tell_status(self, connection: Connection, json: bytes) -> memoryview:
+        return self._say(connection, frames.Status(json))
 
     # Writing ----------------------------------------------------------------------------------------------
 
-    def _say(self, connection: Connection, value: frames.FromDaemon) -> None:
-        connection.queue(frames.encode_control(value))
+    def _say(self, connection: Connection, value: frames.FromDaemon) -> memoryview:
+        """Have a value written; the frame, which lives until the client's socket has taken it."""
+        frame = self.output.share(frames.encode_control(value))
+        connection.queue(frame)
         self._touch(connection)
+        return frame
 
     def _touch(self, connection: Connection) -> None:
         if not connection.is_touched:
@@ -481,6 +533,24 @@ class Clients:
         reason = f"{waiting_bytes} bytes waited for this client, which did not read them"
         self._farewell(connection, frames.Goodbye("slow-receiver", reason), now)
 
+    def _cut_off_stalled(self, connection: Connection, now: int) -> None:
+        self.counters.stalled_frames += 1
+        whose = connection.name or "a client"
+        self._notices.say("stalled", "%s does not go on with its frame and is cut off: others wait", whose)
+        self._lose(connection, now)
+        reason = "this client began to send a frame and did not go on, while others waited for room"
+        self._farewell(connection, frames.Goodbye("stalled-frame", reason), now)
+
+    def _relieve(self, now: int) -> None:
+        """Too much waits for all clients together: cut off those for whom most does."""
+        everyone = [*self._sessions.values(), *self._greetings, *self._farewells]
+        for connection in self.output.heaviest(everyone):
+            self.counters.over_budget += 1
+            if connection.phase in (Phase.OPEN, Phase.GREETING):
+                self._cut_off_slow(connection, now)
+            else:  # on its way out, or about to be
+                connection.drop_output()
+
     def _gone(self, connection: Connection, now: int) -> None:
         self._lose(connection, now)
         self._close(connection)
@@ -496,6 +566,7 @@ class Clients:
         would reset it and destroy the last word on its way.
         """
         self._greetings.pop(connection, None)
+        self._forget_input(connection)
         self._make_room(self._farewells, FAREWELLS_MAX)
         self._farewells[connection] = None
         self._paused.pop(connection, None)
@@ -505,7 +576,14 @@ class Clients:
         self._say(connection, last_word)
         self._watch(connection)
 
+    def _forget_input(self, connection: Connection) -> None:
+        """What this client sent, and is not taken yet, is of no interest any more."""
+        self.answers.forget(connection)
+        self.input.release(connection)
+        connection.forget_input()
+
     def _close(self, connection: Connection) -> None:
+        self._forget_input(connection)
         for crowd in (self._greetings, self._farewells, self._paused, self._behind):
             crowd.pop(connection, None)
         if connection.interest:

@@ -71,6 +71,8 @@ class Connection:
         self._output: deque[Buffer] = deque()
         self._is_begun = False
         """Whether part of the first waiting frame is out."""
+        self._begun: Buffer | None = None
+        """All of that frame, which lives until the rest of it is out, too."""
         self._partial = bytearray()
         self._needed_bytes = 0
 
@@ -143,6 +145,21 @@ class Connection:
         except OSError:
             return False
 
+    @property
+    def needed_bytes(self) -> int:
+        """Of the frame that has begun to come in; 0 if that is not known, or none has."""
+        return self._needed_bytes
+
+    @property
+    def partial_bytes(self) -> int:
+        """What has come of that frame."""
+        return len(self._partial)
+
+    def forget_input(self) -> None:
+        """The rest of a frame that has begun to come in is of no interest."""
+        self._partial = bytearray()
+        self._needed_bytes = 0
+
     # Output -----------------------------------------------------------------------------------------------
 
     def queue(self, frame: Buffer) -> None:
@@ -179,6 +196,7 @@ class Connection:
             self._output.clear()
             self.waiting_bytes = 0
             self._is_begun = False
+            self._begun = None
         else:
             self._drop_sent(sent)
 
@@ -198,8 +216,11 @@ class Connection:
         while sent >= (size := len(output[0])):
             output.popleft()
             self._is_begun = False
+            self._begun = None
             sent -= size
         if sent:
+            if not self._is_begun:
+                self._begun = output[0]
             output[0] = memoryview(output[0])[sent:]
             self._is_begun = True
 

@@ -12,6 +12,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from weakref import WeakSet
 
 from msgspec import structs
@@ -22,9 +23,11 @@ from antiphon.core.effects import Datagram
 from antiphon.core.membership.credence import DOUBTS
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
+from antiphon.core.status import overview
 from antiphon.core.streams.exchange import Exchange
 from antiphon.runtime import process, status
 from antiphon.runtime.addresses import STRANGER
+from antiphon.runtime.answers import UNREAD_MAX_BYTES
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
@@ -35,6 +38,7 @@ from antiphon.runtime.streams import StreamSockets
 from antiphon.runtime.udp import Deliver, Offload, UdpSocket
 from antiphon.runtime.view_log import ViewLog
 from antiphon.trace.live import LiveWatcher
+from antiphon.wire.frames import AskStatus
 
 ROUNDS_PER_TURN = 4
 """Carrying out effects may cause new ones (a queue fills, a client is cut off); what is left after these
@@ -385,8 +389,23 @@ class Daemon:
         elif self._multicast is None or not self._multicast.send(datagram, now):
             self._udp.send(datagram)
 
-    def _status(self, now: int) -> bytes:
-        """The node's status and what only the runtime knows, as JSON."""
+    def _status(self, request: AskStatus, now: int) -> status.Steps:
+        """A page of the daemon's status."""
+        return status.page(self._node, request, lambda: self._overview(now), self._clients.output_bytes)
+
+    def _memory(self) -> dict[str, dict[str, int]]:
+        """What clients take of the memory that they share, and the most that it may be, in bytes."""
+        clients = self._clients
+        return {
+            "input": {"bytes": clients.input.used_bytes, "limit": clients.input.most_bytes},
+            "output": {"bytes": clients.output.bytes, "limit": clients.output.most_bytes},
+            "answers": {"bytes": clients.answers.unread_bytes, "limit": UNREAD_MAX_BYTES},
+            # Whoever is told this is being answered and does not wait.
+            "waiting": {"large_frames": clients.input.waiting, "questions": clients.answers.waiting - 1},
+        }
+
+    def _overview(self, now: int) -> dict[str, Any]:
+        """The node's status, without groups and sessions, and what only the runtime knows."""
         udp = self._udp
         runtime: dict[str, object] = {
             "pid": os.getpid(),
@@ -400,7 +419,7 @@ class Daemon:
             if self._multicast is None
             else self._multicast.status(self._config.daemon_names, now),
             "clients": self._clients.counters,
-            "output_bytes": self._clients.output_bytes(),
+            "memory": self._memory(),
         }
         if self._streams is not None:
             exchange = self._streams.exchange
@@ -412,7 +431,7 @@ class Daemon:
             runtime["trace"] = {"records": len(scroll), "lost": scroll.lost, "stopped": scroll.stopped}
         if self._shaper is not None:
             runtime["emulated_losses"] = self._shaper.lost + self._shaper.overflowed
-        return status.encode({**self._node.status(now), "runtime": runtime})
+        return {**overview(self._node, now), "runtime": runtime}
 
 
 def _after_fork() -> None:

@@ -17,6 +17,8 @@ from antiphon.types import check_destination, check_group
 from antiphon.wire import bundle, frames
 
 _SHAPES_MAX = 256
+_SHAPES_MAX_BYTES = 64 * 1024
+"""Of the starts and names by which one session's shapes are found: a shape needs as much again."""
 
 Frame = tuple[int, bytearray | memoryview]
 
@@ -46,6 +48,7 @@ class Incoming:
     def __init__(self, private_name: str) -> None:
         self._private_name = private_name
         self._shapes: dict[tuple[bytes, bytes], Shape | None] = {}  # by start and names; None: nobody gets it
+        self._shapes_bytes = 0
 
     def split(self, data: bytes, sent_us: int) -> tuple[list[Frame], int, int]:
         """Our frames for what is whole in `data`, how many bytes that is, and how many bytes the next,
@@ -96,8 +99,10 @@ class Incoming:
                 tag,
                 kind | (layout.LITTLE if is_little else 0),
             )
-        if len(self._shapes) >= _SHAPES_MAX:
+        self._shapes_bytes += len(start) + len(names_field)
+        if len(self._shapes) >= _SHAPES_MAX or self._shapes_bytes > _SHAPES_MAX_BYTES:
             self._shapes.clear()
+            self._shapes_bytes = len(start) + len(names_field)
         self._shapes[key] = shape
         return shape
 

@@ -4,7 +4,7 @@ One translation of a frame serves all Spread sessions of a daemon. What Spread h
 problems, last words) is left out: there, a connection that is closed says everything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from antiphon.spreadwire import layout
 from antiphon.spreadwire.views import Views
@@ -17,17 +17,22 @@ _ADDRESSES_MAX = 1_024
 class Outgoing:
     """Translates the frames of one daemon."""
 
-    def __init__(self, daemon_names: Sequence[str]) -> None:
+    def __init__(
+        self, daemon_names: Sequence[str], share: Callable[[bytes], bytes | memoryview] = bytes
+    ) -> None:
+        """`share` is told of each translation, which several sessions may wait for."""
+        self._share = share
         self._views = Views(daemon_names)
         self._addresses: dict[bytes, tuple[bytes, int, bytes]] = {}  # by the names area of a bundle
         self._last: bytes | bytearray | memoryview = b""
-        self._last_translation: tuple[bytes, bool] = (b"", False)
+        self._last_translation: tuple[bytes | memoryview, bool] = (b"", False)
 
-    def translate(self, frame: bytes | bytearray | memoryview) -> tuple[bytes, bool]:
+    def translate(self, frame: bytes | bytearray | memoryview) -> tuple[bytes | memoryview, bool]:
         """A frame in Spread's words, empty if there are none; and whether it is about membership, which some
         clients do not want to hear of. The same frame is asked for once for each of its receivers in turn."""
         if frame is not self._last:
-            self._last_translation = self._translate(frame)
+            data, is_membership = self._translate(frame)
+            self._last_translation = (self._share(data) if data else data, is_membership)
             self._last = frame
         return self._last_translation
 
@@ -49,7 +54,7 @@ class Outgoing:
         bodies = bundle.payloads(memoryview(frame), header)
         if header.flags & Flag.BATCH:
             del bodies[0]  # it says which batch of a query the message after it belongs to
-        if header.marks:
+        if header.marks and bundle.has_sane_marks(header):
             kind = header.marks & ~layout.LITTLE
             hint = layout.pack_hint(header.tag, header.marks & layout.LITTLE == layout.LITTLE)
         else:

@@ -24,9 +24,10 @@
     ...         lengths        message_count x 4 bytes
     ...         payloads
 
-The client writes everything but the fields marked *, which its daemon stamps in place. Integers are
-big-endian. A daemon reads the header and the names; payloads are touched by the two clients only, except for
-the stamp of a batch, which the sender's daemon checks.
+The client writes everything but the fields marked *, which its daemon stamps in place. The daemon also
+corrects a `sent_us` that no working clock shows (`sane_sent_us`). Integers are big-endian. A daemon reads the
+header and the names; payloads are touched by the two clients only, except for the stamp of a batch, which the
+sender's daemon checks.
 """
 
 from collections.abc import Sequence
@@ -34,11 +35,12 @@ from itertools import accumulate, pairwise
 from struct import Struct as Layout
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon import limits
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
-from antiphon.types import BatchStamp, Envelope, Message
+from antiphon.types import BatchStamp, Envelope, Message, check_stamp
 
 FRAME_KIND_BUNDLE = 1
 
@@ -52,6 +54,10 @@ _SERVICES = {int(service): service for service in Service}
 _NAMES_CACHE_MAX = 4_096
 _BATCH_STAMP_MAX_BYTES = limits.BATCH_QUERY_MAX_BYTES + 64
 _NAMES_MAX_BYTES = (1 + limits.GROUPS_PER_MESSAGE_MAX) * (1 + limits.GROUP_NAME_MAX_BYTES)
+_MARKS_SERVICE = 0x3F
+_MARKS_FORBIDDEN = 0x7F_3F00
+"""Marks travel to Spread clients as the type of a message. The bits of the service must agree with the
+header; these others would make a membership message, a request or a message between daemons of it."""
 
 
 class Flag:
@@ -222,6 +228,8 @@ def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
     header = parse(bundle)
     if header.flags & ~Flag.CLIENT:
         raise BadFrame("bundle: flags that a client may not set")
+    if not has_sane_marks(header):
+        raise BadFrame("bundle: impossible marks")
     _check_messages(bundle, header)
     return header
 
@@ -262,6 +270,38 @@ def _check_lengths(bundle: bytes | bytearray | memoryview, header: Header) -> tu
     return lengths
 
 
+def has_sane_marks(header: Header) -> bool:
+    """Whether the marks, if there are any, say nothing else than the header."""
+    marks = header.marks
+    return not marks or (not marks & _MARKS_FORBIDDEN and marks & _MARKS_SERVICE == 1 << header.service)
+
+
+def sane_sent_us(sent_us: int) -> int:
+    """A time of sending that every reader can represent: from 1970 to 2199.
+
+    Beyond it the nearer bound. What has the highest bit is a negative number, of a clock before 1970.
+
+    >>> sane_sent_us(1_700_000_000_000_000), sane_sent_us(2**63 - 1), sane_sent_us(2**63)
+    (1700000000000000, 7258118399999999, 0)
+    """
+    if 0 <= sent_us <= limits.SENT_MAX_US:
+        return sent_us
+    return limits.SENT_MAX_US if 0 < sent_us < 1 << 63 else 0
+
+
+_SENT = Layout("!Q")
+_SENT_OFFSET = 72
+
+
+def correct_sent_us(bundle: bytearray, header: Header) -> Header:
+    """The header of a bundle whose time of sending is sane; one that is not is overwritten in place."""
+    sane_us = sane_sent_us(header.sent_us)
+    if sane_us == header.sent_us:
+        return header
+    _SENT.pack_into(bundle, _SENT_OFFSET, sane_us)
+    return replace(header, sent_us=sane_us)
+
+
 def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> BatchStamp:
     """The stamp in the first payload of a bundle with `Flag.BATCH`.
 
@@ -272,9 +312,11 @@ def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> Bat
     if len(payload) > _BATCH_STAMP_MAX_BYTES:
         raise BadFrame("bundle: not the stamp of a batch")
     try:
-        return BatchStamp.parse(bytes(payload).decode("ascii"))
+        stamp = BatchStamp.parse(bytes(payload).decode("ascii"))
+        check_stamp(stamp.moved(header.message_count - 2))  # of the last message, which is derived from it
     except (UsageError, UnicodeDecodeError):
         raise BadFrame("bundle: not the stamp of a batch") from None
+    return stamp
 
 
 def stamp(bundle: bytearray, header: Header) -> None:

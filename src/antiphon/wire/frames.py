@@ -10,6 +10,7 @@ Status, Problem and, to those who want it, Slow. Goodbye is the daemon's last wo
 
 from enum import IntEnum
 from struct import Struct as Layout
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -65,8 +66,23 @@ class Disconnect(Struct, frozen=True, tag="disconnect"):
     """Last word of a client: everything sent before it is ordered, then the session leaves its groups."""
 
 
-class AskStatus(Struct, frozen=True, tag="ask-status"):
-    """Ask the daemon about itself; allowed before Connect, too."""
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
+class AskStatus(Struct, frozen=True, tag="ask-status", omit_defaults=True):
+    """Ask the daemon about itself; allowed before Connect, too.
+
+    The answer has as many groups and sessions as fit one page; `next` in it is null or what the question for
+    the following page gives as `after`. Of several questions one is answered at a time.
+    """
+
+    after: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """Where the page begins; empty for the first one, which has everything else, too."""
+    groups: _Count | None = None
+    members: _Count | None = None
+    """Of each group."""
+    sessions: _Count | None = None
+    """No more than so many are wanted; None: all that fit."""
 
 
 class Welcome(Struct, frozen=True, tag="welcome"):
@@ -176,8 +192,9 @@ def decode_from_daemon(frame: bytes | bytearray | memoryview) -> FromDaemon:
 
 
 def _bad_control(error: Exception) -> BadFrame:
-    """Cut short, because the decoder may quote what was sent."""
-    return BadFrame(f"control frame: {error}"[:_REASON_MAX_CHARACTERS])
+    """Cut short and made printable, because the decoder may quote what was sent."""
+    quoted = str(error)[:_REASON_MAX_CHARACTERS].encode("unicode_escape").decode()
+    return BadFrame(f"control frame: {quoted}"[:_REASON_MAX_CHARACTERS])
 
 
 def split(buffer: memoryview) -> tuple[list[tuple[int, memoryview]], int, int]:

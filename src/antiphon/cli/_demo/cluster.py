@@ -84,7 +84,7 @@ class Cluster:
 
 
 def _statuses(places: list[str]) -> list[dict[str, object]]:
-    return [ask_status(place) for place in places]
+    return [ask_status(place, groups=0, sessions=0) for place in places]
 
 
 @contextmanager

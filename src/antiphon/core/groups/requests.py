@@ -78,7 +78,7 @@ class Requests:
         """Queue a client's bundle; BadFrame if it is not what a client may send."""
         header = bundles.parse_from_client(bundle)
         self._check_names(header.names, session)
-        self._sessions.put(session, Pending(bundle, header))
+        self._sessions.put(session, Pending(bundle, bundles.correct_sent_us(bundle, header)))
 
     def _check_names(self, area: bytes, session: Session) -> None:
         """Clients send as themselves only, and to names that can exist."""
@@ -124,7 +124,8 @@ class Requests:
 
     def _leave(self, session: Session, group: str) -> None:
         if group not in session.groups:
-            self._problem(session, "not-joined", f"this session has not joined {group!r}")
+            name = group[: limits.GROUP_NAME_MAX_BYTES + 1]  # an answer is no longer than a name can be
+            self._problem(session, "not-joined", f"this session has not joined {name!r}")
             return
         del session.groups[group]
         self._put(session, GroupEvent("leave", group))
