@@ -8,7 +8,9 @@ import pytest
 from antiphon import limits
 from antiphon.config import Settings
 from antiphon.core.groups.backlog import Lag, holds_senders, lag_after, marks_of
+from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.events import GroupEvent, event_bundle
+from antiphon.core.groups.membership import Membership
 from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
 from antiphon.errors import UsageError
@@ -54,15 +56,17 @@ def test_who_drops_unreliable_messages_holds_the_senders_later() -> None:
 def test_a_slow_session_is_warned_once_and_told_when_it_is_over() -> None:
     sessions = Sessions("d1")
     sloth = sessions.add("sloth", priority=0, views=True, slow="drop-unreliable", warnings=True)
-    slow = SlowSessions(Settings(output_soft_bytes=SOFT, output_hard_bytes=10 * SOFT), sessions)
-    warning = slow.told(sloth, SOFT + 1)
+    settings = Settings(output_soft_bytes=SOFT, output_hard_bytes=10 * SOFT)
+    backpressure = Backpressure(0, ("d1",), settings, Membership(lambda daemon: daemon))
+    slow = SlowSessions(settings, sessions, backpressure)
+    warning = slow.told(sloth, SOFT + 1, 0, 0)
     assert warning.is_wanted and warning.notice is not None
     assert (warning.notice.waiting_bytes, warning.notice.is_over) == (SOFT + 1, False)
     assert sessions.dropping == {sloth.number}
-    assert slow.told(sloth, 3 * SOFT).notice is None
-    assert slow.told(sloth, SOFT).notice is None
+    assert slow.told(sloth, 3 * SOFT, 0, 0).notice is None
+    assert slow.told(sloth, SOFT, 2 * SOFT, 0).notice is None
     sessions.drop(sloth.number, messages=7, size_bytes=700)
-    relief = slow.told(sloth, 0).notice
+    relief = slow.told(sloth, 0, 3 * SOFT, 0).notice
     assert relief is not None and relief.is_over
     assert relief.dropped_messages == sloth.dropped_messages == sessions.dropped_messages == 7
     assert not sessions.dropping

@@ -100,9 +100,15 @@ class Changeover:
 
     # Exchange -------------------------------------------------------------------------------------------
 
-    def begin(self, joining: tuple[tuple[str, int], ...], now_us: int) -> None:
+    def begin(self, now_us: int) -> None:
         """SendStateTrans (figure 6.12)."""
         order = self._old.order
+        events = [
+            (parse_event(entry.bundle, entry.header), entry.header.lts)
+            for entry in order.undelivered()
+            if entry.daemon == self._me and entry.header.flags & Flag.EVENT
+        ]
+        joining = tuple((event.group, lts) for event, lts in events if event.kind == "join")
         self._joining = joining
         self._own_state = state = State(
             view=self._old.view.id,

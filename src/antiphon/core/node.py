@@ -27,7 +27,7 @@ from antiphon.config import Config
 from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
-from antiphon.core.groups.backlog import Band, holds_senders
+from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, parse_event
@@ -99,7 +99,7 @@ class Node:
         """While groups are put together after daemons have come."""
         self.regrouping = Regrouping(self)
         self._observer = observer
-        self._slow = SlowSessions(config.settings, self.sessions)
+        self._slow = SlowSessions(config.settings, self.sessions, self.backpressure)
         self._requests = Requests(name, self.me, self.sessions, self.frames, config.settings.slow_policy)
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
@@ -316,16 +316,8 @@ class Node:
         driver gives up by itself: it says Goodbye with code "slow-receiver" and calls `lost`.
         """
         client = self._session(session)
-        were_waiting = holds_senders(client.lag, client.slow)
-        band = self._slow.told(client, waiting_bytes)
-        if not holds_senders(client.lag, client.slow):
-            self.backpressure.caught_up(session)
-        elif not were_waiting:
-            self.backpressure.behind(client, read_bytes, now_us)
-        else:  # patience with it may be over already; then it is not renewed
-            self.backpressure.has_read(session, read_bytes, now_us)
         self.is_settled = False
-        return band
+        return self._slow.told(client, waiting_bytes, read_bytes, now_us)
 
     def _stop_listening(self, session: Session) -> None:
         """Nothing more goes to this session, and nobody waits for it."""
@@ -398,14 +390,7 @@ class Node:
             self._commitment,
             self._observer,
         )
-        joining = [
-            (parse_event(entry.bundle, entry.header), entry.header.lts)
-            for entry in old.undelivered()
-            if entry.daemon == self.me and entry.header.flags & Flag.EVENT
-        ]
-        self._changeover.begin(
-            tuple((event.group, lts) for event, lts in joining if event.kind == "join"), now_us
-        )
+        self._changeover.begin(now_us)
 
     def give_up(self) -> None:
         """Drop the view that is being formed."""
@@ -606,21 +591,6 @@ class Node:
             self.backpressure.is_eased |= self.sessions.has_parked  # a slow receiver may have left
             if event.kind == "disconnect":
                 self.order.forget_sessions(entry.source, event.departed((entry.daemon, header.session)))
-
-    @property
-    def is_quiet(self) -> bool:
-        """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
-        return (
-            self.is_settled_down
-            and not self.sessions.waiting
-            and not self.order.held_count
-            and not self.order.ready
-            and not self.order.ahead_count
-            and self.forwarder.is_quiet
-            and all(link.is_quiet for link in self.links.values())
-            and (self.ring is None or self.ring.is_quiet)
-            and not self.term.has_news
-        )
 
     def status(self, now_us: int) -> dict[str, object]:
         """What `antiphon status` shows, ready for JSON: daemon, sites, links, groups, sessions, ordering,

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from antiphon.core.node import Node
 
 
+NAMES_MAX = 100
+"""Sessions that are named because they are slow, or wait for slow ones; the table of sessions has all."""
+
+
 def describe(node: "Node", now_us: int) -> dict[str, object]:
     """Everything that a person or a console wants to know, in one go."""
     return overview(node, now_us) | {
@@ -48,8 +52,8 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         "sites": [site.name for site in config.sites],
         "accepting": node.admission.is_accepting,
         "holding": node.backpressure.other_names,
-        "slow_sessions": node.backpressure.slow_names,
-        "held_sessions": [session.private_name for session in node.sessions.parked],
+        "slow_sessions": node.backpressure.slow_names[:NAMES_MAX],
+        "held_sessions": [session.private_name for session in node.sessions.parked[:NAMES_MAX]],
         "slow_receivers": {
             "now": sum(bool(session.lag) for session in node.sessions),
             "warned": node.sessions.warned,
@@ -260,3 +264,19 @@ def _input_limit(node: "Node") -> int:
 
 def _row(used: int, limit: int) -> dict[str, int]:
     return {"bytes": used, "limit": limit}
+
+
+def is_quiet(node: "Node") -> bool:
+    """Whether nothing is under way: every bundle is delivered and known to be everywhere, every link is
+    idle."""
+    return (
+        node.is_settled_down
+        and not node.sessions.waiting
+        and not node.order.held_count
+        and not node.order.ready
+        and not node.order.ahead_count
+        and node.forwarder.is_quiet
+        and all(link.is_quiet for link in node.links.values())
+        and (node.ring is None or node.ring.is_quiet)
+        and not node.term.has_news
+    )

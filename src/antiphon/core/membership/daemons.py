@@ -23,7 +23,6 @@ from antiphon.core.effects import Datagram
 from antiphon.core.membership.exclusions import Exclusions
 from antiphon.core.membership.gathering import Gathering, Pair
 from antiphon.core.membership.patience import (
-    BETTER_AFTER_US,
     GATHERS_MAX,
     LONG_STATIONS_PER_BEAT,
     PATIENCE_GATHERS,
@@ -124,18 +123,12 @@ class DaemonMembership:
     def _fresh_us(self, peer: Peer) -> int:
         """For how long evidence of a peer that we beat regularly is good."""
         regular_us = self.timing.join_us if self.company is None else self.timing.probe_max_us
-        return 5 * regular_us + 2 * (peer.rtt_us + 4 * peer.rtt_variance_us)
+        return 5 * regular_us + 2 * peer.round_trip_us
 
     def _slowest_us(self) -> int:
         """The longest round trip to any daemon that was heard lately."""
-        return max(
-            (
-                peer.rtt_us + 4 * peer.rtt_variance_us
-                for peer in self.peers.values()
-                if peer.heard_us >= self._began_us
-            ),
-            default=0,
-        )
+        lately = (peer.round_trip_us for peer in self.peers.values() if peer.heard_us >= self._began_us)
+        return max(lately, default=0)
 
     @property
     def _gather_us(self) -> int:
@@ -181,7 +174,7 @@ class DaemonMembership:
         that both gather at the same time; others after a while, if the last attempt was vain."""
         is_member = peer.number in self.view.members
         if (
-            (is_member and (peer.number not in self._missed or not self._is_steady(peer, now_us)))
+            (is_member and (peer.number not in self._missed or not peer.is_steady(self.since_us, now_us)))
             or peer.state not in (State.OP, State.SEG, State.REP, State.GATHER)
             or (now_us < peer.refused_until_us and not is_asking)
             or not self.is_live(peer.number, now_us)
@@ -200,10 +193,6 @@ class DaemonMembership:
             else:
                 detail = f"{name}, which is not in the view, hears us and we hear it"
                 self._gather(Reason.FOUND, peer.number, detail, now_us)
-
-    def _is_steady(self, peer: Peer, now_us: int) -> bool:
-        """Whether a path to a member has worked for long enough to have a link again."""
-        return min(now_us - self.since_us, now_us - peer.heard_since_us) > BETTER_AFTER_US
 
     def _learn(self, peer: Peer, beat: Beat, now_us: int) -> None:
         """A daemon that gathers tells what it knows."""

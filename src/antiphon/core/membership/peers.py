@@ -9,6 +9,7 @@ again only after a time that doubles with each loss (damping), and is forgiven a
 
 from antiphon import limits
 from antiphon.config import Timing
+from antiphon.core.membership.patience import BETTER_AFTER_US
 from antiphon.wire.membership import Beat
 
 FORGIVEN_AFTER_US = 60_000_000
@@ -81,9 +82,18 @@ class Peer:
         self.rtt_us += error_us // 8
         self.rtt_variance_us += (abs(error_us) - self.rtt_variance_us) // 4
 
+    @property
+    def round_trip_us(self) -> int:
+        """How long an answer may take: the measured round trip and what it varies by."""
+        return self.rtt_us + 4 * self.rtt_variance_us
+
     def is_live(self, since_us: int, now_us: int) -> bool:
         """Whether it has heard something that we sent since then, and its link is not damped."""
         return self.echoed_us >= since_us and now_us >= self.damped_until_us
+
+    def is_steady(self, since_us: int, now_us: int) -> bool:
+        """Whether the path to it has worked since `since_us`, for long enough to have a link again."""
+        return min(now_us - since_us, now_us - self.heard_since_us) > BETTER_AFTER_US
 
     def lost(self, timing: Timing, now_us: int) -> None:
         """A link to it, over which a view was working or being formed, was lost."""
