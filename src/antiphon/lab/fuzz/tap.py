@@ -1,0 +1,260 @@
+"""A daemon of the cluster whose way out is tapped: beside what it sends it sends mutants of that.
+
+    python -m antiphon.lab.fuzz.tap CONFIG NAME FOLDER
+
+The daemon itself is the usual one. Between it and its sockets its datagrams are copied, and the copies are
+mutated: so mutants come from the right address, and belong to the view, the process and the numbers of now.
+All daemons of the cluster are tapped, so that each of them gets mutants, and of every kind that it may get.
+"""
+
+import logging
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from types import FrameType
+
+from msgspec import Struct, structs
+
+from antiphon import config as configuration
+from antiphon.config import Config
+from antiphon.core.effects import Datagram
+from antiphon.core.streams.channel import Channel
+from antiphon.lab.fuzz import packets
+from antiphon.lab.fuzz.mutate import Mutant, Unencodable, mutate, mutate_bytes
+from antiphon.lab.fuzz.orders import Board, Orders, Pace, Record, number_of, seed_of
+from antiphon.lab.fuzz.packets import Genuine
+from antiphon.runtime.daemon import Daemon
+from antiphon.wire.packet import EVERYBODY, Head, PacketKind
+from antiphon.wire.streams import Greeting
+
+GREETING, BREAKING = "greeting", "breaking"
+"""Kinds of the door `tcp` that are no packets: greetings of callers, and frames that end a connection."""
+AT_ONCE = 64
+KEPT_OLD = 64
+"""Captures of the past that may come again."""
+CALLERS_MAX = 32
+"""Connections that were greeted by a mutant and are kept open."""
+REPLAYS = 0.05
+CONSISTENT = 0.5
+
+
+class Captured(Struct, frozen=True):
+    """A genuine packet, and the daemon that got it."""
+
+    receiver: int
+    genuine: Genuine
+
+
+class Tap:
+    """What has gone out of one daemon lately, and mutants of it."""
+
+    def __init__(self, config: Config, number: int, board: Board, record: Record) -> None:
+        self.board = board
+        self.record = record
+        self.pace = Pace(AT_ONCE)
+        self.serial = 0
+        self.made = 0
+        self.sent = 0
+        """For the orders with `serial`; not every mutant that is made can be sent."""
+        self._count = config.daemon_count
+        self._number = number
+        self._latest: dict[str, dict[int, Captured]] = {kind: {} for kind in packets.UDP_KINDS}
+        self._old: deque[Captured] = deque(maxlen=KEPT_OLD)
+        self._view: dict[int, int] = {}
+        """The view to which the newest packets for a daemon belong."""
+
+    def saw(self, datagram: Datagram) -> None:
+        """A datagram goes out; of a train, its first packet is kept."""
+        data = b"".join(datagram.buffers)[: datagram.segment_bytes]
+        genuine = packets.take_apart(data, self._count)
+        if genuine is None:
+            return
+        latest = self._latest[packets.kind_of(genuine)]
+        for receiver in datagram.receivers or (datagram.receiver,):
+            if receiver in latest:
+                self._old.append(latest[receiver])
+            latest[receiver] = Captured(receiver, genuine)
+            if genuine.head.view:
+                self._view[receiver] = genuine.head.view
+        self._saw_probes(genuine.head)
+
+    def _saw_probes(self, head: Head) -> None:
+        """Probes are no business of the node, so they are made here; they are nothing but a head."""
+        if not self._latest["probe"] and head.receiver != EVERYBODY:
+            for kind in (PacketKind.PROBE, PacketKind.PROBED):
+                probe = Genuine(structs.replace(head, kind=int(kind), view=0, number=0), packets.Unread(b""))
+                self._latest[kind.name.lower()][head.receiver] = Captured(head.receiver, probe)
+
+    def mutants(self, orders: Orders, receivers: frozenset[int]) -> Iterator[tuple[int, int, Mutant]]:
+        """As many as may be sent now for these orders: the number of each, who is to get it, and what."""
+        if orders.serial != self.serial:
+            self.serial, self.made, self.sent = orders.serial, 0, 0
+        room = min(self.pace.take(orders.rate_per_s, time.monotonic()), orders.most - self.sent)
+        captured = [one for one in self._latest[orders.kind].values() if one.receiver in receivers]
+        if not captured:
+            return
+        pool = [one.genuine for one in captured] + [one.genuine for one in self._old]
+        for _ in range(room):
+            number = number_of(orders, self.made, self._number, self.board.workers)
+            random = Random(seed_of(orders, number))
+            yield number, *self._mutant(random, random.choice(captured), pool)
+            self.made += 1
+        self.board.tell(self._number, orders.serial, self.sent)
+        self.record.flush()
+
+    def note(self, orders: Orders, number: int, to: str, what: str, data: bytes) -> None:
+        """This mutant is sent."""
+        self.sent += 1
+        self.record.note(orders, number, to, what, data)
+
+    def _mutant(self, random: Random, of: Captured, pool: list[Genuine]) -> tuple[int, Mutant]:
+        if self._old and random.random() < REPLAYS:
+            again = random.choice(self._old)
+            return of.receiver, Mutant(packets.put_together(again.genuine), "sent again")
+        genuine = of.genuine
+        if genuine.head.view:  # captures may be older than the view; then they would be refused for that alone
+            genuine = structs.replace(
+                genuine, head=structs.replace(genuine.head, view=self._view.get(of.receiver, 0))
+            )
+        if random.random() < CONSISTENT:
+            return of.receiver, mutate(random, packets.consistent(genuine), _consistent_bytes, pool)
+        return of.receiver, mutate(random, genuine, packets.put_together, pool)
+
+
+def _consistent_bytes(genuine: Genuine) -> bytes:
+    return packets.put_together(packets.consistent(genuine))
+
+
+class TappedDaemon(Daemon):
+    """Sends what its node wants sent, and mutants."""
+
+    def __init__(self, config: Config, name: str, folder: Path) -> None:
+        super().__init__(config, name)
+        number = config.daemon_number(name)
+        board = Board(folder, config.daemon_count)
+        self._board = board
+        self._tap = Tap(config, number, board, Record(folder / f"mutants-{name}.jsonl"))
+        self._by_stream = frozenset(config.stream_peers_of(number))
+        self._by_datagram = frozenset(config.neighbours_of(number)) - self._by_stream
+        self._losses = Random(number)
+        self._callers: deque[socket.socket] = deque()
+        self._stream_places = {
+            peer: configuration.address(daemon.stream_address)
+            for peer, (_, daemon) in enumerate(config.daemons())
+            if peer in self._by_stream
+        }
+
+    def _send(self, now: int) -> None:
+        orders = self._board.orders()
+        datagrams = list(self._node.datagrams)
+        for datagram in datagrams:
+            self._tap.saw(datagram)
+        if orders.loss:
+            self._node.datagrams[:] = [one for one in datagrams if not self._is_lost(one, orders.loss)]
+        super()._send(now)
+        if not orders.kind:
+            return
+        if orders.door == "udp":
+            self._send_datagrams(orders)
+        elif orders.door == "tcp" and self._streams is not None:
+            self._send_frames(orders)
+
+    def _is_lost(self, datagram: Datagram, loss: float) -> bool:
+        return datagram.receiver not in self._by_stream and self._losses.random() < loss
+
+    def _send_datagrams(self, orders: Orders) -> None:
+        for number, receiver, mutant in self._tap.mutants(orders, self._by_datagram):
+            self._tap.note(orders, number, self._config.daemon_names[receiver], mutant.what, mutant.data)
+            if mutant.data:
+                size = len(mutant.data)
+                self._udp.send(Datagram(receiver, [mutant.data], size, size))
+
+    # Connections ------------------------------------------------------------------------------------------
+
+    def _send_frames(self, orders: Orders) -> None:
+        assert self._streams is not None
+        exchange = self._streams.exchange
+        if orders.kind in (GREETING, BREAKING):
+            self._break(orders)
+            return
+        channels = {channel.peer: channel for channel in exchange.outputs}
+        open_ones = frozenset(peer for peer in self._by_stream if peer in channels)
+        for number, receiver, mutant in self._tap.mutants(orders, open_ones):
+            channel = channels[receiver]
+            if not self._is_endured(mutant.data, receiver) or channel.waiting_bytes > OUTPUT_BYTES:
+                continue  # of the kind BREAKING
+            self._tap.note(orders, number, self._config.daemon_names[receiver], mutant.what, mutant.data)
+            channel.queue(packets.framed(mutant.data))
+
+    def _is_endured(self, data: bytes, receiver: int) -> bool:
+        """Whether the connection would go on after such a frame."""
+        genuine = packets.take_apart(data, self._config.daemon_count)
+        return genuine is not None and genuine.head.sender == self._number
+
+    def _break(self, orders: Orders) -> None:
+        """Greet the other daemons as mutants do; or send what no connection endures over the genuine one."""
+        assert self._streams is not None
+        as_usual = structs.replace(orders, kind="beat")
+        channels = {channel.peer: channel for channel in self._streams.exchange.outputs}
+        for number, receiver, mutant in self._tap.mutants(as_usual, self._by_stream):
+            random = Random(seed_of(orders, -number))
+            if orders.kind == GREETING:
+                data, what = self._greeting(random, receiver, mutant)
+                self._call(receiver, data)
+            elif receiver in channels:
+                broken = mutate_bytes(random, packets.framed(mutant.data))
+                data, what = broken.data, broken.what
+                channel: Channel = channels[receiver]
+                if channel.waiting_bytes <= OUTPUT_BYTES:
+                    channel.queue(data)
+            else:
+                continue
+            self._tap.note(orders, number, self._config.daemon_names[receiver], what, data)
+
+    def _greeting(self, random: Random, receiver: int, behind: Mutant) -> tuple[bytes, str]:
+        """A mutant of our own greeting, and something behind it."""
+        genuine = Greeting(self._config.digest, self._number, receiver, self._node.incarnation)
+        try:
+            mutant = mutate(random, genuine, packets.greeting_bytes)
+        except Unencodable:
+            mutant = mutate_bytes(random, packets.greeting_bytes(genuine))
+        return mutant.data + packets.framed(behind.data), mutant.what
+
+    def _call(self, receiver: int, data: bytes) -> None:
+        """Over a connection of its own, which is left open for a while."""
+        caller = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        caller.settimeout(1.0)
+        with suppress(OSError):
+            caller.connect(self._stream_places[receiver])
+            caller.sendall(data)
+        self._callers.append(caller)
+        if len(self._callers) > CALLERS_MAX:
+            self._callers.popleft().close()
+
+
+OUTPUT_BYTES = 128 * 1024
+"""More than this is not put into a connection beside what is genuine."""
+
+
+def main() -> None:
+    """Run the daemon until SIGTERM."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    file, name, folder = sys.argv[1:]
+    running = TappedDaemon(configuration.parse(Path(file).read_text(), file), name, Path(folder))
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        running.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    running.run()
+
+
+if __name__ == "__main__":
+    main()
