@@ -1,6 +1,8 @@
 """The lab: the experiments of the papers on this machine, one file each, as tables and plots."""
 
-from antiphon.lab import scale, soak
+from antiphon.lab import fuzz, scale, soak
 from antiphon.lab.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (scale.EXPERIMENT, soak.EXPERIMENT)}
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one for one in (scale.EXPERIMENT, soak.EXPERIMENT, fuzz.EXPERIMENT)
+}

@@ -1,4 +1,4 @@
-"""The cluster that is fuzzed: real daemons, of which each may be tapped, and a journal of what the honest say."""
+"""The cluster that is fuzzed: real daemons, each of them tapped, and a journal of what honest clients say."""
 
 import shutil
 import subprocess
@@ -41,7 +41,9 @@ MISTAKES = ("Traceback", "a mistake of its own")
 
 def fuzz_config(directory: Path) -> Config:
     """The cluster, with free ports and with sockets in `directory`."""
-    daemons = local_config(1, directory, daemons=sum(SITES.values()), tcp=True, protocol="tcp").sites[0].daemon
+    daemons = (
+        local_config(1, directory, daemons=sum(SITES.values()), tcp=True, protocol="tcp").sites[0].daemon
+    )
     sites = []
     for name, count in SITES.items():
         sites.append(SiteConfig(name=name, daemon=daemons[:count]))
@@ -71,7 +73,14 @@ class Cluster:
     def start(self) -> None:
         """All daemons, and then the journal; returns when the daemons are in one view."""
         for name in self.places:
-            words = [sys.executable, "-m", "antiphon.lab.fuzz.tap", str(self._file), name, str(self.directory)]
+            words = [
+                sys.executable,
+                "-m",
+                "antiphon.lab.fuzz.tap",
+                str(self._file),
+                name,
+                str(self.directory),
+            ]
             with self._log(name).open("ab") as log:
                 # A session of its own: Ctrl-C ends the daemons through `stop`, after their clients.
                 self.processes[name] = subprocess.Popen(words, stderr=log, start_new_session=True)
@@ -95,7 +104,9 @@ class Cluster:
         line = process.stdout.readline()
         if not line:
             words_of_it = self._log("journal").read_text(errors="replace").splitlines()
-            raise AntiphonError(f"the journal did not start: {words_of_it[-1] if words_of_it else 'silently'}")
+            raise AntiphonError(
+                f"the journal did not start: {words_of_it[-1] if words_of_it else 'silently'}"
+            )
         self.endpoint = msgspec.json.decode(line)["endpoint"]
 
     def _log(self, name: str) -> Path:

@@ -121,10 +121,7 @@ class Conductor:
         ended_s = time.monotonic()
         time.sleep(EFFECT_S)
         flows_s = self._flows(time.monotonic(), PATIENCE_S)
-        codes = {} if flows_s is not None else self._cluster.status_codes()
-        unheard = () if flows_s is not None else tuple(
-            f"from {one} to {other}" for one, other in self._talkers.unheard(ended_s)
-        )
+        unheard, codes = ((), {}) if flows_s is not None else self._silence()
         return Look(
             spell.number,
             spell.kind,
@@ -132,11 +129,18 @@ class Conductor:
             board.done(serial),
             round(ended_s - begun_s, 2),
             None if flows_s is None else round(flows_s, 2),
-            unheard[:_SHOWN],
+            unheard,
             codes,
             self._cluster.memory_bytes(),
             tuple(self._cluster.ended()),
         )
+
+    def _silence(self) -> tuple[tuple[str, ...], dict[str, int]]:
+        """From where to where nothing comes, and what the daemons say to that, if it lasts while they do."""
+        since_s = time.monotonic()
+        codes = self._cluster.status_codes()
+        unheard = tuple(f"from {one} to {other}" for one, other in self._talkers.unheard(since_s))
+        return unheard[:_SHOWN], codes if unheard else {}
 
     def _check_caller(self) -> None:
         if self._caller is not None and self._caller.poll() is not None:
@@ -147,7 +151,7 @@ class Conductor:
         self._serial += 1
         plan = self._plan
         kind, first, most = ("", 0, 0) if spell is None else (spell.kind, spell.first, spell.mutants)
-        if plan.door in OF_DAEMONS:  # who has captures of a kind sends for those who have none, but not for all
+        if plan.door == "udp":  # who has captures of a kind sends for those who have none, but not for all
             most = -(-2 * most // self._cluster.board.workers)
         loss = LOSS if spell is not None and plan.door == "udp" else 0.0
         self._cluster.board.order(
@@ -235,11 +239,11 @@ class Conductor:
         while flows_s is not None and any(codes.values()) and time.monotonic() < deadline_s:
             time.sleep(LOOK_S)
             codes = self._cluster.status_codes()
-        unheard = () if flows_s is not None else tuple(
-            f"from {one} to {other}" for one, other in self._talkers.unheard(time.monotonic() - PATIENCE_S)
-        )
+        unheard: tuple[str, ...] = ()
+        if flows_s is None:
+            unheard, codes = self._silence()
         return Look(
-            len(self.looks), "the end", 0, 0, 0.0, flows_s, unheard[:_SHOWN], codes,
+            len(self.looks), "the end", 0, 0, 0.0, flows_s, unheard, codes,
             ended=tuple(self._cluster.ended()),
         )  # fmt: skip
 

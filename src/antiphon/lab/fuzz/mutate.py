@@ -70,6 +70,8 @@ def mutate(
 
 def change(random: Random, value: Any, pool: Sequence[Any]) -> tuple[Any, str]:
     """The value with one part changed, or a few, and which ones in words."""
+    if not parts(value):
+        raise Unencodable  # there is nothing in it
     told = []
     for _ in range(1 if random.random() < 0.7 else random.randint(2, CHANGES_MAX)):
         path, old = _chosen(random, parts(value))
@@ -91,9 +93,7 @@ def parts(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
     """Every part of a value that can be changed by itself: fields, and lists as a whole."""
     if isinstance(value, Struct):
         return [
-            found
-            for name in value.__struct_fields__
-            for found in parts(getattr(value, name), (*path, name))
+            found for name in value.__struct_fields__ for found in parts(getattr(value, name), (*path, name))
         ]
     if isinstance(value, tuple | list) and path:
         inner = [found for place, one in enumerate(value) for found in parts(one, (*path, place))]

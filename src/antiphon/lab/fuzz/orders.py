@@ -1,4 +1,4 @@
-"""What the fuzzer tells the processes that send mutants, and what they tell it: a file and some shared memory.
+"""What the fuzzer tells the processes that send mutants, and what they tell it: a file and shared memory.
 
 A process that sends mutants may be a daemon, which has no time to wait for a command: it looks at the serial
 of the newest orders, which costs it nothing, and reads the file only when that has changed.
@@ -85,8 +85,7 @@ class Board:
     def done(self, serial: int) -> int:
         """How many mutants all workers together have sent for these orders."""
         told = (
-            _DONE.unpack_from(self._map, _SERIAL.size + worker * _DONE.size)
-            for worker in range(self.workers)
+            _DONE.unpack_from(self._map, _SERIAL.size + worker * _DONE.size) for worker in range(self.workers)
         )
         return sum(done for about, done in told if about == serial)
 
@@ -121,7 +120,13 @@ class Record:
             self._file.seek(0)
             self._file.truncate()
             self._serial = orders.serial
-        row = {"number": number, "kind": orders.kind, "to": to, "what": what, "hex": data[:_SHOWN_BYTES].hex()}
+        row = {
+            "number": number,
+            "kind": orders.kind,
+            "to": to,
+            "what": what,
+            "hex": data[:_SHOWN_BYTES].hex(),
+        }
         self._file.write(msgspec.json.encode(row) + b"\n")
 
     def flush(self) -> None:

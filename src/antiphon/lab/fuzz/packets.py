@@ -375,5 +375,3 @@ def consistent(genuine: Genuine) -> Genuine:
         for item in genuine.body
     ]
     return Genuine(genuine.head, items)
-
-

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from antiphon.errors import UsageError
+from antiphon.lab.experiment import Choices
 from antiphon.lab.fuzz.packets import STREAM_KINDS, UDP_KINDS
 
 MUTANTS = 300_000
@@ -36,16 +37,6 @@ KINDS: dict[str, tuple[str, ...]] = {
 DOORS = tuple(KINDS)
 OF_DAEMONS = ("udp", "tcp")
 """Doors at which a mutant may be what an honest daemon could have sent."""
-
-
-class Choices(Struct, frozen=True):
-    """What whoever starts the fuzzer may choose."""
-
-    seconds: float | None = None
-    door: str | None = None
-    seed: int = 0
-    mutants: int | None = None
-    keep: Path | None = None
 
 
 class Spell(Struct, frozen=True):
@@ -105,4 +96,4 @@ def plans(choices: Choices, quick: bool) -> list[Plan]:
     seconds = SECONDS if choices.seconds is None else choices.seconds
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UsageError(f"a door is fuzzed for up to a week, not for {seconds:g} s")
-    return [Plan(door, choices.seed, mutants, seconds, choices.keep) for door in doors]
+    return [Plan(door, choices.seed or 0, mutants, seconds, choices.keep) for door in doors]

@@ -54,12 +54,18 @@ class Look(Struct, frozen=True):
 def flow(looks: Sequence[Look]) -> Verdict:
     """Messages flow again after every spell."""
     faults = tuple(
-        f"{look.where} nothing came {', '.join(look.unheard)}" for look in looks if look.flows_after_s is None
+        f"{look.where} messages did not flow in time{_silence(look)}"
+        for look in looks
+        if look.flows_after_s is None
     )
     promise = (
         f"within {PATIENCE_S:.0f} s after each spell, agreed messages come from every daemon to every other"
     )
     return Verdict("flow", promise, faults)
+
+
+def _silence(look: Look) -> str:
+    return f"; nothing came {', '.join(look.unheard)}" if look.unheard else ""
 
 
 def status(looks: Sequence[Look]) -> Verdict:
@@ -73,7 +79,9 @@ def status(looks: Sequence[Look]) -> Verdict:
             others = ", ".join(name for name, code in look.status_codes.items() if code)
             faults.append(f"{look.where} messages flow, and {others} still said otherwise")
     return Verdict(
-        "status", "`antiphon status` exits 0 at every daemon if messages flow, and not if they do not", tuple(faults)
+        "status",
+        "`antiphon status` exits 0 at every daemon if messages flow, and not if they do not",
+        tuple(faults),
     )
 
 
@@ -126,7 +134,11 @@ def sessions(ends: Sequence[str], restarts: int) -> Verdict:
 
 
 def messages(
-    altered: int, missed: Sequence[str], repeated: Sequence[str], disorder: Sequence[str], views: Sequence[str]
+    altered: int,
+    missed: Sequence[str],
+    repeated: Sequence[str],
+    disorder: Sequence[str],
+    views: Sequence[str],
 ) -> Verdict:
     """At the doors of clients, honest clients notice nothing at all."""
     faults = [*missed, *repeated, *disorder, *views]
@@ -142,7 +154,9 @@ def messages(
 def journal(readable: int, fault: str) -> Verdict:
     """What the journal wrote can be read."""
     faults = (f"after {readable:,} rows: {fault}",) if fault else ()
-    return Verdict("journal", "every row of the journal can be read, with offsets that follow one another", faults)
+    return Verdict(
+        "journal", "every row of the journal can be read, with offsets that follow one another", faults
+    )
 
 
 def trials(looks: Sequence[Look], kinds: Sequence[str], spells: int) -> Verdict:

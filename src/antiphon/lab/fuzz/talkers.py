@@ -1,4 +1,4 @@
-"""Honest clients beside the mutants: one session at each daemon, all in one group, each numbering what it says.
+"""Honest clients beside the mutants: a session at each daemon, all in one group, each numbering its messages.
 
 They show whether messages flow, and find out what a client may never see: an end of its session, a broken
 frame, a message that is lost, repeated, altered or in another order than elsewhere.
@@ -113,7 +113,9 @@ class Talker:
             size = SIZES[place % len(SIZES)]
             await session.send(GROUP, body(self.number, self.sessions, place, time.monotonic(), size))
             aside = SIDE_SERVICES[place % len(SIDE_SERVICES)]
-            await session.send((f"side{self.number}", f"side{(self.number + 1) % self._count}"), b"aside", aside)
+            await session.send(
+                (f"side{self.number}", f"side{(self.number + 1) % self._count}"), b"aside", aside
+            )
             await session.send(f"side{(self.number + 2) % self._count}", b"one place only", aside)
             place += 1
             await asyncio.sleep(BETWEEN_S)
@@ -223,9 +225,9 @@ class Talkers:
             common = set(first.heard.order) & set(other.heard.order)
             ours = [said for said in first.heard.order if said in common]
             theirs = [said for said in other.heard.order if said in common]
-            place = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
+            place = next(
+                (at for at, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None
+            )
             if place is not None:
-                found.append(
-                    f"{first.daemon} got {ours[place]} where {other.daemon} got {theirs[place]}"
-                )
+                found.append(f"{first.daemon} got {ours[place]} where {other.daemon} got {theirs[place]}")
         return found

@@ -118,7 +118,9 @@ class Tap:
             again = random.choice(self._old)
             return of.receiver, Mutant(packets.put_together(again.genuine), "sent again")
         genuine = of.genuine
-        if genuine.head.view:  # captures may be older than the view; then they would be refused for that alone
+        if (
+            genuine.head.view
+        ):  # captures may be older than the view; then they would be refused for that alone
             genuine = structs.replace(
                 genuine, head=structs.replace(genuine.head, view=self._view.get(of.receiver, 0))
             )
