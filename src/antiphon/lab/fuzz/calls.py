@@ -23,7 +23,13 @@ from msgspec import structs
 
 from antiphon import limits
 from antiphon.lab.fuzz import capture
-from antiphon.lab.fuzz.client_values import client_bytes, client_value, spread_bytes, spread_value
+from antiphon.lab.fuzz.client_values import (
+    client_bytes,
+    client_value,
+    owned_bundle,
+    spread_bytes,
+    spread_value,
+)
 from antiphon.lab.fuzz.mutate import Mutant, mutate, mutate_bytes
 from antiphon.lab.fuzz.orders import Board, Orders, Record, number_of, seed_of
 from antiphon.load.crowd import dial
@@ -62,7 +68,7 @@ class Line:
         self.mutants = 0
         self.is_over = False
         self.name = b""
-        """The private name of its session, at the door `spread`."""
+        """The private name of its session."""
         self.socket = dial(place)
         self.socket.settimeout(ANSWER_S)
 
@@ -135,6 +141,8 @@ class Callers:
         value: Any = random.choice(self._values[kind])
         if self._is_spread:
             value = spread_value(kind, _owned(spread_bytes(value), name))
+        elif kind in ("bundle", "batch"):
+            value = owned_bundle(value, name)
         return mutate(random, value, self._write, self._pool)
 
     # Connections ------------------------------------------------------------------------------------------
@@ -163,7 +171,9 @@ class Callers:
                 line.send(_owned(self._captured["join"][0], line.name))
             return
         for line in self._reserve:
-            line.send(frames.encode_control(frames.Connect(frames.PROTOCOL_VERSION)))
+            line.send(frames.encode_control(frames.Connect(frames.PROTOCOL_VERSION)), reads=False)
+        for line in self._reserve:
+            line.name = _welcomed(line)
             line.send(random.choice(self._captured["join"]))
 
     def _dial(self) -> Line:
@@ -212,6 +222,15 @@ def _owned(frame: bytes, name: bytes) -> bytes:
     """A frame of Spread's protocol under the private name of a session."""
     value = spread_value("join", frame)
     return spread_bytes(structs.replace(value, sender=name))
+
+
+def _welcomed(line: Line) -> bytes:
+    """The private name of the session that the daemon has just begun; empty if it has not."""
+    head = line.take(frames.HEAD_BYTES)
+    if len(head) < frames.HEAD_BYTES:
+        return b""
+    answer = frames.decode_from_daemon(head + line.take(frames.HEAD.unpack(head)[0] - frames.HEAD_BYTES))
+    return answer.name.encode("ascii") if isinstance(answer, frames.Welcome) else b""
 
 
 def make_door(door: str, places: Sequence[str]) -> Door:

@@ -4,11 +4,12 @@ import struct
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.lab.fuzz.mutate import Unencodable
-from antiphon.lab.fuzz.packets import bundle_bytes, folded, take_bundle_apart
+from antiphon.lab.fuzz.packets import Bundle, bundle_bytes, folded, take_bundle_apart
 from antiphon.spreadwire import layout
+from antiphon.wire import bundle as bundles
 from antiphon.wire import frames
 
 _SPREAD_HEADER = struct.Struct("<I32sI4sI")
@@ -51,6 +52,13 @@ def client_value(kind: str, frame: bytes) -> Any:
     if kind in ("bundle", "batch"):
         return take_bundle_apart(frame)
     return frames.decode_from_client(frame)
+
+
+def owned_bundle(whole: Bundle, name: bytes) -> Bundle:
+    """The bundle as the session with this private name would send it."""
+    _, *groups = bundles.parse_names(whole.header.names)
+    names = bundles.names_area(name.decode("ascii") or "#", groups)
+    return Bundle(structs.replace(whole.header, names=names), whole.payloads)
 
 
 def client_bytes(value: Any) -> bytes:

@@ -168,6 +168,11 @@ class Cluster:
                 found[name] = int(rows[0][1]) * 1024
         return found
 
+    @property
+    def has_lost_a_daemon(self) -> bool:
+        """Whether a daemon has ended by itself: then there is nothing to wait for."""
+        return any(self.processes[name].poll() is not None for name in self.places)
+
     def ended(self) -> list[str]:
         """The processes that have ended by themselves, in words."""
         return [

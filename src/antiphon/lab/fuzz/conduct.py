@@ -163,7 +163,7 @@ class Conductor:
         """How long it took until messages flowed from every daemon to every other; None if they did not."""
         deadline_s = time.monotonic() + patience_s
         while any(True for _ in self._talkers.unheard(since_s)):
-            if time.monotonic() > deadline_s or self._cluster.ended():
+            if time.monotonic() > deadline_s or self._cluster.has_lost_a_daemon:
                 return None
             time.sleep(LOOK_S)
         return time.monotonic() - since_s

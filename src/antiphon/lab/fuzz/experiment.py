@@ -67,8 +67,8 @@ def choose(choices: Choices) -> Experiment:
         title="Fuzz",
         intro=elements.paragraph(
             "Five real daemons at three sites (a ring of three, a Hop link, a TCP link), a journal and "
-            "honest clients, in processes of their own on one machine. Mutants of what genuine daemons and clients "
-            "send come in spells, each of one kind. After every spell messages must flow again."
+            "honest clients, in processes of their own on one machine. Mutants of what genuine daemons and "
+            "clients send come in spells, each of one kind. After every spell messages must flow again."
         ),
         sections=sections,
         choose=choose,
