@@ -42,6 +42,7 @@ CALLERS_MAX = 32
 """Connections that were greeted by a mutant and are kept open."""
 REPLAYS = 0.05
 CONSISTENT = 0.5
+AHEAD = 0.6
 
 
 class Captured(Struct, frozen=True):
@@ -68,6 +69,8 @@ class Tap:
         self._old: deque[Captured] = deque(maxlen=KEPT_OLD)
         self._view: dict[int, int] = {}
         """The view to which the newest packets for a daemon belong."""
+        self._number_of: dict[int, int] = {}
+        """The number of the newest data packet for a daemon."""
 
     def saw(self, datagram: Datagram) -> None:
         """A datagram goes out; of a train, its first packet is kept."""
@@ -82,6 +85,9 @@ class Tap:
             latest[receiver] = Captured(receiver, genuine)
             if genuine.head.view:
                 self._view[receiver] = genuine.head.view
+            if genuine.head.kind == PacketKind.DATA:
+                packets_in_it = -(-datagram.size_bytes // datagram.segment_bytes)
+                self._number_of[receiver] = genuine.head.number + packets_in_it - 1
         self._saw_probes(genuine.head)
 
     def _saw_probes(self, head: Head) -> None:
@@ -117,16 +123,22 @@ class Tap:
         if self._old and random.random() < REPLAYS:
             again = random.choice(self._old)
             return of.receiver, Mutant(packets.put_together(again.genuine), "sent again")
-        genuine = of.genuine
-        if (
-            genuine.head.view
-        ):  # captures may be older than the view; then they would be refused for that alone
-            genuine = structs.replace(
-                genuine, head=structs.replace(genuine.head, view=self._view.get(of.receiver, 0))
-            )
+        genuine = self._fresh(random, of)
         if random.random() < CONSISTENT:
             return of.receiver, mutate(random, packets.consistent(genuine), _consistent_bytes, pool)
         return of.receiver, mutate(random, genuine, packets.put_together, pool)
+
+    def _fresh(self, random: Random, of: Captured) -> Genuine:
+        """The capture as it could be sent now: of this view, and mostly with a number that has not come yet.
+
+        Otherwise it would be refused for its age alone.
+        """
+        head = of.genuine.head
+        if head.view:
+            head = structs.replace(head, view=self._view.get(of.receiver, 0))
+        if head.kind == PacketKind.DATA and random.random() < AHEAD:
+            head = structs.replace(head, number=self._number_of.get(of.receiver, 0) + random.randint(1, 3))
+        return structs.replace(of.genuine, head=head)
 
 
 def _consistent_bytes(genuine: Genuine) -> bytes:
