@@ -15,7 +15,7 @@ from antiphon.service import Service
 from antiphon.types import Cause, Envelope, Message, View, ViewId
 
 GOOD = Look(3, "beat", 3_000_000, 20, 1.0, 0.5)
-WHOLE = {"d1": 0, "d2": 0}
+WHOLE = {"d1": "", "d2": ""}
 
 
 def look(**fields: object) -> Look:
@@ -30,14 +30,14 @@ def test_messages_must_flow_after_every_spell() -> None:
 
 
 def test_status_must_not_call_a_silent_cluster_whole() -> None:
-    assert not rules.status([look(flows_after_s=None, status_codes={"d1": 1, "d2": 0})]).faults
-    assert rules.status([look(flows_after_s=None, status_codes=WHOLE)]).faults
+    assert not rules.status([look(flows_after_s=None, complaints={"d1": "NOT WHOLE", "d2": ""})]).faults
+    assert rules.status([look(flows_after_s=None, complaints=WHOLE)]).faults
 
 
 def test_status_must_not_go_on_complaining_when_messages_flow() -> None:
-    assert not rules.status([look(status_codes=WHOLE)]).faults
-    (fault,) = rules.status([look(status_codes={"d1": 0, "d2": 1})]).faults
-    assert "d2 still said otherwise" in fault
+    assert not rules.status([look(complaints=WHOLE)]).faults
+    (fault,) = rules.status([look(complaints={"d1": "", "d2": "NOT WHOLE"})]).faults
+    assert "d2: NOT WHOLE" in fault
 
 
 def test_no_process_may_end_and_no_log_may_have_a_traceback() -> None:

@@ -7,9 +7,9 @@ connections to all places in turn. Each connection begins as a genuine one does,
 that the daemon accepts is followed by others on the same connection.
 """
 
+import os
 import select
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -85,9 +85,11 @@ class Line:
 
     def take(self, size: int) -> bytes:
         """Wait for so many bytes; what came if there are fewer."""
+        taken = b""
         with suppress(OSError):
-            return self.socket.recv(size, socket.MSG_WAITALL)
-        return b""
+            while len(taken) < size and (more := self.socket.recv(size - len(taken))):
+                taken += more
+        return taken
 
     def close(self) -> None:
         """Without any last word."""
@@ -161,7 +163,7 @@ class Callers:
         self._reserve = [self._dial() for _ in range(LINES_MAX)]
         if self._is_spread:
             for line in self._reserve:
-                line.send(self._captured["hello"][0])
+                line.send(self._captured["hello"][0], reads=False)
             for line in self._reserve:
                 line.take(1 + len(greeting.METHODS))
                 line.send(self._captured["choice"][0], reads=False)
@@ -244,8 +246,8 @@ def make_door(door: str, places: Sequence[str]) -> Door:
 
 def serve(door: Door, board: Board, record: Record, is_over: list[int]) -> None:
     """Carry out orders until told to end."""
-    serial, done = 0, 0
-    while not is_over:
+    serial, done, parent = 0, 0, os.getppid()
+    while not is_over and os.getppid() == parent:
         orders = board.orders()
         if orders.serial != serial:
             serial, done = orders.serial, 0

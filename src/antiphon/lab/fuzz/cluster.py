@@ -126,24 +126,18 @@ class Cluster:
         told = [answer for name in self.places if (answer := self.ask(name)) is not None]
         return len(told) == len(self.places) and has_formed(told, self.config.daemon_names)
 
-    def status_codes(self) -> dict[str, int]:
-        """The exit code of `antiphon status` at every daemon."""
+    def complaints(self) -> dict[str, str]:
+        """What `antiphon status` complains of at every daemon, in its own words; empty where it exits 0."""
         asked = {
             name: subprocess.Popen(
                 [sys.executable, "-m", "antiphon", "status", "--address", place],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
             for name, place in self.places.items()
         }
-        codes = {}
-        for name, process in asked.items():
-            try:
-                codes[name] = process.wait(STATUS_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                codes[name] = process.wait()
-        return codes
+        return {name: _complaint(process) for name, process in asked.items()}
 
     def memory_bytes(self) -> dict[str, int]:
         """Resident, of every process that lives."""
@@ -216,6 +210,20 @@ class Cluster:
             stop_daemon(process)
             if process.stdout is not None:
                 process.stdout.close()
+
+
+def _complaint(process: "subprocess.Popen[str]") -> str:
+    try:
+        told, _ = process.communicate(timeout=STATUS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"no answer for {STATUS_WITHIN_S:.0f} s"
+    if process.returncode == 0:
+        return ""
+    lines = [line.strip() for line in told.splitlines()]
+    at = next((place for place, line in enumerate(lines) if "NOT WHOLE" in line), 0)
+    return " ".join(lines[at : at + 2])[:_SHOWN] or f"exit code {process.returncode}"
 
 
 _SHOWN = 200

@@ -121,7 +121,7 @@ class Conductor:
         ended_s = time.monotonic()
         time.sleep(EFFECT_S)
         flows_s = self._flows(time.monotonic(), PATIENCE_S)
-        unheard, codes = ((), {}) if flows_s is not None else self._silence()
+        unheard, complaints = ((), {}) if flows_s is not None else self._silence()
         return Look(
             spell.number,
             spell.kind,
@@ -130,17 +130,17 @@ class Conductor:
             round(ended_s - begun_s, 2),
             None if flows_s is None else round(flows_s, 2),
             unheard,
-            codes,
+            complaints,
             self._cluster.memory_bytes(),
             tuple(self._cluster.ended()),
         )
 
-    def _silence(self) -> tuple[tuple[str, ...], dict[str, int]]:
+    def _silence(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """From where to where nothing comes, and what the daemons say to that, if it lasts while they do."""
         since_s = time.monotonic()
-        codes = self._cluster.status_codes()
+        complaints = self._cluster.complaints()
         unheard = tuple(f"from {one} to {other}" for one, other in self._talkers.unheard(since_s))
-        return unheard[:_SHOWN], codes if unheard else {}
+        return unheard[:_SHOWN], complaints if unheard else {}
 
     def _check_caller(self) -> None:
         if self._caller is not None and self._caller.poll() is not None:
@@ -235,15 +235,15 @@ class Conductor:
         """Once more, with the status of every daemon, which may take a moment to be good again."""
         flows_s = self._flows(time.monotonic(), PATIENCE_S)
         deadline_s = time.monotonic() + STATUS_PATIENCE_S
-        codes = self._cluster.status_codes()
-        while flows_s is not None and any(codes.values()) and time.monotonic() < deadline_s:
+        complaints = self._cluster.complaints()
+        while flows_s is not None and any(complaints.values()) and time.monotonic() < deadline_s:
             time.sleep(LOOK_S)
-            codes = self._cluster.status_codes()
+            complaints = self._cluster.complaints()
         unheard: tuple[str, ...] = ()
         if flows_s is None:
-            unheard, codes = self._silence()
+            unheard, complaints = self._silence()
         return Look(
-            len(self.looks), "the end", 0, 0, 0.0, flows_s, unheard, codes,
+            len(self.looks), "the end", 0, 0, 0.0, flows_s, unheard, complaints,
             ended=tuple(self._cluster.ended()),
         )  # fmt: skip
 

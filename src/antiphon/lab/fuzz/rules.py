@@ -39,8 +39,8 @@ class Look(Struct, frozen=True):
     """From the end of the spell until messages flowed from every daemon to every other; None: never."""
     unheard: tuple[str, ...] = ()
     """If never: from where to where nothing came."""
-    status_codes: dict[str, int] = {}
-    """If never, and at the end: the exit codes of `antiphon status`."""
+    complaints: dict[str, str] = {}
+    """If never, and at the end: what `antiphon status` complains of at each daemon, empty if it exits 0."""
     memory_bytes: dict[str, int] = {}
     ended: tuple[str, ...] = ()
     """Processes that ended by themselves, in words."""
@@ -72,12 +72,12 @@ def status(looks: Sequence[Look]) -> Verdict:
     """`antiphon status` tells the truth: whole where messages flow, and nowhere else."""
     faults = []
     for look in looks:
-        whole = [name for name, code in look.status_codes.items() if code == 0]
-        if look.flows_after_s is None and len(whole) == len(look.status_codes) and whole:
+        complaining = {name: words for name, words in look.complaints.items() if words}
+        if look.flows_after_s is None and look.complaints and not complaining:
             faults.append(f"{look.where} every daemon says that messages flow, and they do not")
-        elif look.flows_after_s is not None and len(whole) < len(look.status_codes):
-            others = ", ".join(name for name, code in look.status_codes.items() if code)
-            faults.append(f"{look.where} messages flow, and {others} still said otherwise")
+        elif look.flows_after_s is not None and complaining:
+            told = ", ".join(f"{name}: {words}" for name, words in complaining.items())
+            faults.append(f"{look.where} messages flow, and still {told}")
     return Verdict(
         "status",
         "`antiphon status` exits 0 at every daemon if messages flow, and not if they do not",

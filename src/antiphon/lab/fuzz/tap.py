@@ -8,6 +8,7 @@ All daemons of the cluster are tapped, so that each of them gets mutants, and of
 """
 
 import logging
+import os
 import signal
 import socket
 import sys
@@ -153,6 +154,7 @@ class TappedDaemon(Daemon):
         number = config.daemon_number(name)
         board = Board(folder, config.daemon_count)
         self._board = board
+        self._parent = os.getppid()
         self._tap = Tap(config, number, board, Record(folder / f"mutants-{name}.jsonl"))
         self._by_stream = frozenset(config.stream_peers_of(number))
         self._by_datagram = frozenset(config.neighbours_of(number)) - self._by_stream
@@ -165,6 +167,8 @@ class TappedDaemon(Daemon):
         }
 
     def _send(self, now: int) -> None:
+        if os.getppid() != self._parent:  # the fuzzer was killed, and nothing of it may stay
+            self.stop()
         orders = self._board.orders()
         datagrams = list(self._node.datagrams)
         for datagram in datagrams:
