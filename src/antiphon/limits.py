@@ -3,6 +3,10 @@
 A limit that a deployment may change is a field of `config.Settings`, with its default taken from here.
 """
 
+# Time -----------------------------------------------------------------------------------------------------
+NEVER_US = (1 << 63) - 1
+"""Later than any clock shows."""
+
 # Names ----------------------------------------------------------------------------------------------------
 GROUP_NAME_MAX_BYTES = 31
 """As in Spread, so that Spread clients can address every group."""
@@ -39,10 +43,18 @@ BATCH_PARTITIONS_MAX = 100_000
 """Parts of one batch: ten times what large clusters use."""
 BATCH_NUMBER_MAX = 10**18 - 1
 """Batches of a query and messages of a part: 18 digits."""
+BATCHES_KEPT = 400
+"""Batches of a query of which a receiver knows what it has had, so that a daily result can be repeated or
+filled in for more than a year; of as many ranges of batches before them it knows only that they came."""
 BATCH_QUERIES_KEPT = 1_024
-"""Queries of whose newest batch a receiver knows what it has had; the least recent one is forgotten."""
+"""Queries whose batches a receiver remembers. When there are more, the least recent one is forgotten, first
+those with a single batch: a job without a name is a query of its own."""
+BATCH_OLDER_RANGES_KEPT = 65_536
+"""Ranges of messages that it remembers in all of them, about 20 MB: one for each part, more where some were
+lost. When there are more, only the most recent batch of each query, the one that crashes repeat, is kept."""
 BATCH_RANGES_KEPT = 262_144
-"""Ranges of messages that it remembers in all of them: one for each part, more where some were lost."""
+"""Ranges of messages in those most recent batches: more than the parts of the largest batch. When there are
+more, the least recent queries are forgotten."""
 
 # Packets --------------------------------------------------------------------------------------------------
 PACKET_MIN_BYTES = 512
@@ -110,13 +122,28 @@ GROUPS_PER_SESSION_MAX = 1_000
 SESSION_INPUT_MAX_BYTES = 512 * 1024
 """Bundles of one session that wait to be ordered; beyond it its socket is not read."""
 SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024
-"""Output waiting for one session at which it counts as slow: it is warned, and all senders are asked to
-hold or its unreliable messages are dropped, until half of this waits."""
+"""Output waiting for one session at which it counts as slow: it is warned, and those who send to it wait or
+its unreliable messages are dropped, until half of this waits."""
 SESSION_OUTPUT_HARD_BYTES = 96 * 1024 * 1024
 """Output waiting for one session at which it is disconnected as a slow receiver."""
-SLOW_RECEIVER_PATIENCE_US = 10_000_000
-"""How long one session may hold the senders while it takes half of its soft limit; after that only its own
+SLOW_PATIENCE_US = 1_000_000
+"""How long those who send to a slow session wait while it reads less than a step; after that only its own
 queue grows."""
+SLOW_OWN_PATIENCE_US = 50_000
+"""The same for what the slow session sends to itself. A program that reads and sends in one thread cannot
+read while its send waits, so that waiting longer brings nothing."""
+SLOW_STEP = 16
+"""A slow session that reads this part (a sixteenth) of its soft limit within the patience reads fast enough
+to be waited for: half a MiB a second with the defaults."""
+PRESSURE_SESSIONS_MAX = 24
+"""Slow sessions in one announcement, which so fits the smallest packet. For more of them at one daemon, only
+senders of the same daemon wait."""
+PRESSURE_RENEW_US = 250_000
+"""How often a daemon repeats which of its sessions are slow."""
+PRESSURE_VALID_US = 1_000_000
+"""How long such an announcement is believed: three may be late in a row."""
+PRESSURE_PAUSE_US = 5_000
+"""Between two announcements of one daemon: sessions that become slow in quick succession share one."""
 PRIORITY_TURNS = 16
 """So many bundles of higher priority may be taken in a row while one of lower priority waits."""
 PRIORITY_SHARE = 8

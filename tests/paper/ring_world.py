@@ -30,7 +30,6 @@ class Owner:
         self.lts = VIEW
         self.aru = VIEW
         """It has every bundle up to this."""
-        self.holds = False
         self.wants = False
         self.matters = True
 
@@ -107,7 +106,6 @@ class RingWorld(PassingTime):
             number=owner.number,
             lts=owner.lts,
             aru=owner.aru,
-            holds=owner.holds,
             is_wanted=owner.wants,
             matters=owner.matters,
         )

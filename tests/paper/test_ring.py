@@ -457,25 +457,6 @@ def test_a_ring_without_its_token_asks_for_signs_of_life():
     assert world.now_us - world.members[1].mates[0].heard_us > 4 * HELLO_US
 
 
-# Slow clients ---------------------------------------------------------------------------------------------
-
-
-def test_the_token_says_whose_clients_are_slow():
-    world = idle()
-    world.owners[1].holds = True
-    world.conclude(1)
-    world.run(HELLO_US // 10)
-    assert [ring.holds for ring in world.members] == [{1}, set(), {1}]
-    world.owners[2].holds = True
-    world.conclude(2)
-    world.run(HELLO_US // 10)
-    assert [ring.holds for ring in world.members] == [{1, 2}, {2}, {1}]
-    world.owners[1].holds = False
-    world.conclude(1)
-    world.run(HELLO_US // 10)
-    assert [ring.holds for ring in world.members] == [{2}, {2}, set()]
-
-
 # Bad tokens -----------------------------------------------------------------------------------------------
 
 
@@ -509,9 +490,6 @@ def test_a_good_token_is_taken():
         ("flow", 0xFFFFFFFF, "impossible count of packets"),
         ("link_modifier", 3, "names daemons of no ring of ours"),
         ("site_modifier", 0xFFFE, "names daemons of no ring of ours"),
-        ("holds", (3,), "names daemons of no ring of ours"),
-        ("holds", (NOBODY,), "names daemons of no ring of ours"),
-        ("holds", (0, 1, 2, 0), "names daemons of no ring of ours"),
     ],
 )
 def test_a_token_that_no_ring_of_ours_has_made_is_dropped(field: str, value: object, reason: str):

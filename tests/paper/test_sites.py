@@ -321,17 +321,17 @@ def test_what_was_pruned_from_a_joining_site_is_sent_again_through_the_ring():
 # Slow clients and strangers -------------------------------------------------------------------------------
 
 
-def test_a_slow_client_holds_the_senders_of_its_site_by_the_token():
+def test_those_who_send_to_a_slow_client_of_their_site_wait_for_it():
     cluster = world()
     clients = cluster.members()
     number = next(iter(cluster.nodes[2].sessions)).number
-    cluster.nodes[2].backlog(number, cluster.config.settings.output_soft_bytes + 1, cluster.now_us)
+    cluster.nodes[2].backlog(number, cluster.config.settings.output_soft_bytes + 1, 0, cluster.now_us)
     cluster._drain(2)
-    cluster.until(lambda: cluster.nodes[0].hold and cluster.nodes[1].hold)
+    cluster.until(lambda: all(cluster.nodes[number].backpressure for number in (0, 1)))
     cluster.send(clients[0], "g", b"waits")
     cluster.run(50_000)
     assert cluster.payloads(clients[1]) == []
-    cluster.nodes[2].backlog(number, 0, cluster.now_us)
+    cluster.nodes[2].backlog(number, 0, 0, cluster.now_us)
     cluster._drain(2)
     cluster.settle()
     assert cluster.payloads(clients[1]) == [b"waits"]

@@ -175,7 +175,7 @@ def test_updates_overtake_bundles_that_wait(pair: StreamPair) -> None:
     """As on any link: they are not behind a queue of messages. (ours)"""
     pair.takes_bytes = 0
     pair.send(*[bytes(50_000)] * 20)
-    pair.ends[0].send_update(Update(0, False, 1, 20, 5, 5))
+    pair.ends[0].send_update(Update(0, 1, 20, 5, 5))
     pair.takes_bytes = 1 << 40
     pair.run(pair.now_us + 3 * DELAY_US)
     data = [incoming for _, incoming in pair.seen if isinstance(incoming, Data)]

@@ -1,5 +1,6 @@
 """Any bytes are a value or a BadPacket/BadFrame; values survive the wire; a train reads as its packets do."""
 
+import string
 from collections.abc import Callable
 from itertools import accumulate, product
 
@@ -12,7 +13,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
 from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames, packet
-from antiphon.wire.packet import Data, Fragment, Head, Item, Packet, PacketKind, Skip, Update
+from antiphon.wire.packet import Data, Fragment, Head, Item, Packet, PacketKind, Pressure, Skip, Update
 
 often = settings(deadline=None, max_examples=200)
 
@@ -37,7 +38,15 @@ def fragments(draw: st.DrawFn, sizes: st.SearchStrategy[int] = ONE_PACKET) -> Fr
     return Fragment(draw(u16), draw(at_least_1), draw(u64), total, offset, body[:size])
 
 
-updates = st.builds(Update, u16, st.booleans(), u32, counters, counters, counters)
+updates = st.builds(Update, u16, u32, counters, counters, counters)
+slow_names = st.text(string.ascii_letters, min_size=1, max_size=limits.SESSION_NAME_MAX_BYTES)
+pressures = st.builds(
+    Pressure,
+    u16,
+    u16,
+    u32,
+    st.lists(st.tuples(u32, slow_names), max_size=limits.PRESSURE_SESSIONS_MAX).map(tuple),
+)
 skips = st.builds(
     lambda source, ends, lts, aru: Skip(source, *sorted(ends), lts, aru),
     u16,
@@ -45,7 +54,7 @@ skips = st.builds(
     counters,
     counters,
 )
-items = st.one_of(fragments(), updates, skips)
+items = st.one_of(fragments(), updates, skips, pressures)
 
 
 @st.composite
@@ -66,6 +75,8 @@ def item_bytes(item: Item) -> bytes:
             return packet.update_item(item)
         case Skip():
             return packet.skip_item(item)
+        case Pressure():
+            return packet.pressure_item(item)
 
 
 @st.composite

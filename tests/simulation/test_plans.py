@@ -4,10 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from antiphon.core.ordering.hold import Hold
 from msgspec import structs
 
 from antiphon.config import LinkConfig
-from antiphon.core.ordering.hold import Hold
 from antiphon.errors import ConfigError, UsageError
 from antiphon.service import Service
 from antiphon.simulator import plan as plans

@@ -19,9 +19,6 @@ TOKEN_VECTOR = octets(
     "0000000000000009    # number of the segment's newest bundle",
     "00000F0000001402    # its next bundle is later than this",
     "00000F0000001000    # everybody has every bundle up to this",
-    "0002                # two daemons have slow clients",
-    "0001                # the first of them",
-    "0004                # the second",
     "0001                # one request",
     "0005                # by daemon 5",
     "0000000000000061    # from this packet on",
@@ -37,10 +34,9 @@ TOKEN = Token(
     site_sequence=9,
     site_lts=0x00000F0000001402,
     site_aru=0x00000F0000001000,
-    holds=(1, 4),
     requests=((5, 97, 2),),
 )
-HOLDS_AT, REQUESTS_AT = 56, 62
+REQUESTS_AT = 56
 
 
 def loose(kind: PacketKind, body: bytes) -> bytes:
@@ -55,8 +51,8 @@ def test_token() -> None:
 
 
 def test_the_first_token_of_a_ring() -> None:
-    """Nothing was sent, nobody asks for anything, nobody is slow."""
-    vector = octets("00" * 24, "FFFF FFFF", "00" * 12, "0000000000001402" * 2, "0000", "0000")
+    """Nothing was sent, and no member asks for anything."""
+    vector = octets("00" * 24, "FFFF FFFF", "00" * 12, "0000000000001402" * 2, "0000")
     first = Token(0, 0, 0, NOBODY, NOBODY, 0, 0, 0x1402, 0x1402)
     assert token.encode_token(first) == vector
     assert token.parse_token(vector) == first
@@ -102,8 +98,6 @@ def test_a_token_with_something_behind_it_is_refused() -> None:
 @pytest.mark.parametrize(
     ("at", "value", "reason"),
     [
-        (HOLDS_AT, "0003", "wrong size"),
-        (HOLDS_AT, "FFFF", "wrong size"),
         (REQUESTS_AT, "0000", "wrong size"),
         (REQUESTS_AT, "0002", "wrong size"),
         (0, "FFFFFFFFFFFFFFFF", "impossible counter"),
@@ -123,7 +117,7 @@ def test_a_wrong_field_in_a_token_has_its_reason(at: int, value: str, reason: st
 
 def test_more_requests_than_a_token_may_carry_are_refused() -> None:
     many = tuple((5, number, 1) for number in range(1, limits.RING_REQUESTS_MAX + 1))
-    full = Token(1, 100, 0, NOBODY, NOBODY, 0, 0, 0, 0, (), many)
+    full = Token(1, 100, 0, NOBODY, NOBODY, 0, 0, 0, 0, many)
     assert token.parse_token(token.encode_token(full)) == full
     full.requests += ((5, 99, 1),)
     with pytest.raises(BadPacket, match="token: wrong size"):

@@ -11,11 +11,12 @@ import msgspec
 import pytest
 from vectors import head_of, head_vector, octets, prefix_of
 
+from antiphon import limits
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
 from antiphon.types import Cause, Envelope, Left, Message, SlowReceiver, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames, packet
-from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Skip, Update
+from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Pressure, Skip, Update
 
 # Packets --------------------------------------------------------------------------------------------------
 
@@ -89,13 +90,13 @@ UPDATE_VECTOR = octets(
     "00                  # flags",
     "0020                # length of what follows",
     "0005                # source daemon",
-    "0001                # flags: hold",
+    "0000                # zero",
     "00000007            # serial",
     "0000000000000009    # number",
     "000000000000000A    # lts",
     "000000000000000B    # aru",
 )
-UPDATE = Update(source=5, hold=True, serial=7, number=9, lts=10, aru=11)
+UPDATE = Update(source=5, serial=7, number=9, lts=10, aru=11)
 
 SKIP_VECTOR = octets(
     "03                  # type: skip",
@@ -137,13 +138,51 @@ def test_data_carries_items(kind: PacketKind, byte: str, number: int) -> None:
     )
 
 
-def test_an_update_without_hold() -> None:
-    update = Update(source=5, hold=False, serial=7, number=9, lts=10, aru=11)
-    vector = UPDATE_VECTOR[:6] + octets("0000    # flags: none") + UPDATE_VECTOR[8:]
-    assert packet.update_item(update) == vector
-    read = packet.parse(memoryview(head_vector("02", "0000000000000001") + vector))
+PRESSURE_VECTOR = octets(
+    "04                  # type: pressure",
+    "00                  # flags",
+    "001C                # length of what follows",
+    "0005                # source",
+    "0006                # daemon",
+    "00000007            # serial",
+    "0002                # two slow sessions",
+    "00000001 05         # the first: its number, the length of its name",
+    "736C6F7468          # sloth",
+    "00000102 03         # the second",
+    "616461              # ada",
+)
+PRESSURE = Pressure(source=5, daemon=6, serial=7, sessions=((1, "sloth"), (0x102, "ada")))
+
+
+def test_a_list_of_slow_sessions() -> None:
+    assert packet.pressure_item(PRESSURE) == PRESSURE_VECTOR
+    read = packet.parse(memoryview(head_vector("02", "0000000000000001") + PRESSURE_VECTOR))
     assert isinstance(read, Data)
-    assert read.items == [update]
+    assert read.items == [PRESSURE]
+
+
+def test_the_longest_list_of_slow_sessions_fits_the_smallest_packet() -> None:
+    name = "x" * limits.SESSION_NAME_MAX_BYTES
+    longest = Pressure(1, 2, 3, tuple((number, name) for number in range(limits.PRESSURE_SESSIONS_MAX)))
+    assert len(packet.pressure_item(longest)) <= packet.capacity(limits.PACKET_MIN_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("at", "octet", "reason"),
+    [
+        (13, 0x03, "cut short"),
+        (13, 0x01, "wrong size"),
+        (13, limits.PRESSURE_SESSIONS_MAX + 1, "too many sessions"),
+        (18, 0x00, "impossible name"),
+        (18, limits.SESSION_NAME_MAX_BYTES + 1, "impossible name"),
+        (19, 0xFF, "impossible name"),
+    ],
+)
+def test_a_bad_list_of_slow_sessions_is_refused(at: int, octet: int, reason: str) -> None:
+    vector = bytearray(PRESSURE_VECTOR)
+    vector[at] = octet
+    with pytest.raises(BadPacket, match=f"pressure: {reason}"):
+        packet.parse(memoryview(head_vector("02", "0000000000000001") + bytes(vector)))
 
 
 def test_a_train_is_packets_back_to_back() -> None:

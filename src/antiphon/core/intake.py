@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Protocol
 
+from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, parse_event
 from antiphon.core.ordering.entry import Entry
@@ -10,11 +11,13 @@ from antiphon.core.term import Term
 from antiphon.errors import BadFrame
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Skip, Update
+from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Pressure, Skip, Update
 
 
 class Situation(Protocol):
     """What the node knows and a bundle does not."""
+
+    backpressure: Backpressure
 
     @property
     def is_between_views(self) -> bool:
@@ -58,10 +61,18 @@ class Intake:
             elif isinstance(item, Update):
                 term.order.update(item)
                 term.forwarder.update(item, from_ring)
-                term.hold.heard(item)
+            elif isinstance(item, Pressure):
+                self._take_pressure(term, item, now_us, from_ring)
             else:
                 term.order.skip(item)
                 term.forwarder.skip(item, now_us, from_ring)
+
+    def _take_pressure(self, term: Term, pressure: Pressure, now_us: int, from_ring: bool) -> None:
+        if term.source_of.get(pressure.daemon) != pressure.source or pressure.daemon == self._me:
+            self._counters["item: impossible source"] += 1
+            return
+        term.forwarder.pressure(pressure, from_ring)
+        self._situation.backpressure.receive(pressure, now_us)
 
     def _take_fragment(self, term: Term, fragment: Fragment, now_us: int, from_ring: bool) -> None:
         term.forwarder.fragment(fragment, from_ring)

@@ -27,6 +27,7 @@ from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
 from antiphon.core.groups.backlog import Band, holds_senders
+from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, groups_bundle, parse_event, parse_groups
 from antiphon.core.groups.merging import Merging
@@ -42,7 +43,6 @@ from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
@@ -87,6 +87,9 @@ class Node:
         self.sessions = Sessions(name)
         self.admission = Admission(self)
         self.delivery = Delivery(self.me, config.site_of, self.sessions, self.frames)
+        self.backpressure = Backpressure(
+            self.me, config.daemon_names, config.settings, self.delivery.membership
+        )
         self.merging: Merging | None = None
         """While groups are put together after daemons have come."""
         self._observer = observer
@@ -154,11 +157,6 @@ class Node:
     def order(self) -> SymmetricOrder:
         """Of the installed view."""
         return self.term.order
-
-    @property
-    def hold(self) -> Hold:
-        """Of the installed view."""
-        return self.term.hold
 
     @property
     def links(self) -> dict[int, Link]:
@@ -254,7 +252,9 @@ class Node:
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
-        deadline_us = self.membership.next_deadline_us()
+        deadline_us = earliest_us(
+            self.membership.next_deadline_us(), self.backpressure.due_us(self.membership.is_active)
+        )
         term = self._working()
         if term is not None:
             deadline_us = earliest_us(deadline_us, term.next_deadline_us())
@@ -301,23 +301,28 @@ class Node:
         self._stop_listening(client)
         self.is_settled = False
 
-    def backlog(self, session: int, waiting_bytes: int, now_us: int) -> Band:
-        """How much output waits for this session in the driver, told whenever that leaves the band that was
-        answered the last time, or at first `settings.output_soft_bytes`. At the hard limit the driver gives
-        up by itself: it says Goodbye with code "slow-receiver" and calls `lost`."""
+    def backlog(self, session: int, waiting_bytes: int, read_bytes: int, now_us: int) -> Band:
+        """How much output waits for this session in the driver, and how much it has read in all.
+
+        The driver tells it whenever the first leaves the band that was answered the last time, or at first
+        `settings.output_soft_bytes`, and again and again while the session is behind. At the hard limit the
+        driver gives up by itself: it says Goodbye with code "slow-receiver" and calls `lost`.
+        """
         client = self._session(session)
-        held = holds_senders(client.lag, client.slow)
+        were_waiting = holds_senders(client.lag, client.slow)
         band = self._slow.told(client, waiting_bytes)
         if not holds_senders(client.lag, client.slow):
-            self.hold.caught_up(session)
-        elif not held:  # else patience with it may be over already, and is not renewed
-            self.hold.behind(session, now_us + round(self.config.settings.slow_patience_ms * 1_000))
+            self.backpressure.caught_up(session)
+        elif not were_waiting:
+            self.backpressure.behind(client, read_bytes, now_us)
+        else:  # patience with it may be over already; then it is not renewed
+            self.backpressure.has_read(session, read_bytes, now_us)
         self.is_settled = False
         return band
 
     def _stop_listening(self, session: Session) -> None:
         """Nothing more goes to this session, and nobody waits for it."""
-        self.hold.caught_up(session.number)
+        self.backpressure.caught_up(session.number)
         self.sessions.dropping.discard(session.number)
         self.delivery.changed()
 
@@ -360,7 +365,6 @@ class Node:
         old = self.term.order
         self._early_joins.clear()  # those of the view that ends take effect with it
         new = self._term_of(view, old.lines.clock, now_us)
-        new.hold.take_over(self.term.hold)
         self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
             self.config,
@@ -412,6 +416,7 @@ class Node:
             {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
         )
         self.membership.installed(recovery.together, now_us)
+        self.backpressure.begin_view()
         if self._observer is not None:
             self._observer.installed(term.view, tuple(sorted(recovery.together)))
         self.merging = None
@@ -460,12 +465,19 @@ class Node:
         The cost of this is per call, so that a driver with many events at hand calls it once.
         """
         self.is_settled = True
-        if self.hold.is_wanted_here:
-            self.hold.timeout(now_us)
+        if self.backpressure:
+            self.backpressure.timeout(now_us)
+        if self.backpressure.is_eased:
+            self.backpressure.is_eased = False
+            self.sessions.unpark()
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
         if self.membership.is_active:
             self._settle_order(now_us)
+            self.is_settled = self.is_settled and not self.backpressure.is_eased
+            pressure = self.backpressure.announcement(self.order.source, now_us)
+            if pressure is not None:
+                self.forwarder.pressure(pressure)
         term = self._working()
         if term is None:
             return
@@ -542,8 +554,10 @@ class Node:
         self.delivery.event(entry.daemon, header, event, lambda group: (view_id, None))
         if event.kind == "join" and entry.daemon == self.me:
             self._origin.joined(event.group)
-        elif event.kind == "disconnect":
-            self.order.forget_session(entry)
+        else:
+            self.backpressure.is_eased |= self.sessions.has_parked  # a slow receiver may have left
+            if event.kind == "disconnect":
+                self.order.forget_session(entry)
 
     def _merge(self, entry: Entry, now_us: int) -> None:
         """A daemon's members are known; when all are, the groups are whole again."""

@@ -1,7 +1,7 @@
 """What a daemon has once per daemon view: links, trees, order and flow control, all built from the view.
 
-Nothing of it outlives the view. In particular no credit, window or wish to hold is carried over, so none can
-be lost on the way.
+Nothing of it outlives the view. In particular no credit or window is carried over, so none can be lost on the
+way.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,6 @@ from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Mate, Ring
 from antiphon.core.links.tcp import Stream
 from antiphon.core.membership.view import DaemonView
-from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
 from antiphon.core.ordering.updates import Announcer
 from antiphon.core.overlay import routing
@@ -76,7 +75,7 @@ class Term:
         branches = routing.branches(config, self.segments, view.links, me)
         self.forwarder = Forwarder(branches, self.links, self.ring, delta_us)
         self.order = SymmetricOrder(config.daemon_count, me, self.segments, view.id, clock)
-        self.hold = Hold(me)
+        self._serial = 0  # of our last update
         self.announcer = Announcer(delta_us, now_us, view.id)
         under_way_bytes = 4 * (settings.unstable_bytes + limits.FRAME_MAX_BYTES)
         self.reassembly = {
@@ -105,7 +104,6 @@ class Term:
             if ring.is_fresh:
                 ring.is_fresh = False
                 self.order.turn(ring.site_sequence, ring.site_lts)
-                self.hold.mates = ring.holds
             return found
         if head.sender not in self.links or head.receiver != self._me:
             raise BadPacket("packet: not from a neighbour")
@@ -128,7 +126,6 @@ class Term:
             number=order.issued,
             lts=order.lines.clock,
             aru=order.lines.aru,
-            holds=self.hold.is_wanted_here,
             is_wanted=is_wanted,
             matters=order.highest_lts > order.lines.own_aru,
         )
@@ -152,17 +149,16 @@ class Term:
         if not self.speaks:
             return False
         _, lts, aru = self._word
-        return self.announcer.is_due(self.order.highest_lts, lts, aru, self.hold.is_wanted_in_segment)
+        return self.announcer.is_due(self.order.highest_lts, lts, aru)
 
     def announce(self, now_us: int) -> None:
         """Tell the others, if it is time."""
-        hold = self.hold.is_wanted_in_segment
-        if not self.has_news or self.announcer.due_us(hold) > now_us:
+        if not self.has_news or self.announcer.due_us > now_us:
             return
         number, lts, aru = self._word
-        self.announcer.announced(now_us, lts, aru, hold)
-        update = Update(self.order.source, hold, self.hold.next_serial(), number, lts, aru)
-        self.forwarder.announce(update)
+        self.announcer.announced(now_us, lts, aru)
+        self._serial += 1
+        self.forwarder.announce(Update(self.order.source, self._serial, number, lts, aru))
 
     # Time -------------------------------------------------------------------------------------------------
 
@@ -180,9 +176,9 @@ class Term:
 
     def next_deadline_us(self) -> int | None:
         """When there is something to do. Asked after every event."""
-        deadline_us = earliest_us(self.forwarder.due_us, self.hold.due_us())
+        deadline_us = self.forwarder.due_us
         if self.has_news:
-            due_us = self.announcer.due_us(self.hold.is_wanted_in_segment)
+            due_us = self.announcer.due_us
             if deadline_us is None or due_us < deadline_us:
                 deadline_us = due_us
         for link in self.links.values():

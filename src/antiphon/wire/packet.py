@@ -23,8 +23,10 @@ DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follow
 
     FRAGMENT  offset (4), source (2), zero (2), bundle bytes in all (4), bundle number (8),
               destinations (8), bytes
-    UPDATE    source (2), flags (2), serial (4), number (8), lts (8), aru (8)
+    UPDATE    source (2), zero (2), serial (4), number (8), lts (8), aru (8)
     SKIP      source (2), zero (2), first number (8), last number (8), lts (8), aru (8)
+    PRESSURE  source (2), daemon (2), serial (4), count (2), count x (session number (4), length of its
+              name (1), name)
 
 A source is a segment of the view, named by the number of its first daemon: the bundles of all its daemons are
 numbered together.
@@ -57,6 +59,8 @@ _FRAGMENT = Layout("!IHHIQQ")
 FRAGMENT_BYTES = _FRAGMENT.size
 _UPDATE = Layout("!HHIQQQ")
 _SKIP = Layout("!HHQQQQ")
+_PRESSURE = Layout("!HHIH")
+_SLOW = Layout("!IB")
 _HELLO = Layout("!QQ")
 _ACK = Layout("!QQI")
 _NACK = Layout("!QH")
@@ -70,7 +74,6 @@ assert HEAD_BYTES == 32 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES =
 
 EVERYBODY = 0xFFFF
 """The receiver of what goes to all members of a ring."""
-UPDATE_HOLD = 1
 
 
 class PacketKind(IntEnum):
@@ -103,6 +106,7 @@ class ItemType(IntEnum):
     FRAGMENT = 1
     UPDATE = 2
     SKIP = 3
+    PRESSURE = 4
 
 
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
@@ -144,10 +148,9 @@ class Fragment(Struct, frozen=True):
 
 class Update(Struct, frozen=True):
     """A segment's word on where it stands: all its bundles up to `number` are out, its next one is later than
-    `lts`, its daemons have everything up to `aru`; `hold` asks senders to wait for their clients."""
+    `lts`, its daemons have everything up to `aru`."""
 
     source: int
-    hold: bool
     serial: int
     """Counts the segment's updates: of two, the one with the greater serial is the newer."""
     number: int
@@ -165,7 +168,21 @@ class Skip(Struct, frozen=True):
     aru: int
 
 
-Item = Fragment | Update | Skip
+class Pressure(Struct, frozen=True):
+    """The sessions of one daemon that do not keep up with their output: whoever sends to them is to wait.
+
+    It is valid for `limits.PRESSURE_VALID_US`, or until one with a greater serial comes.
+    """
+
+    source: int
+    """The segment of the daemon, along whose tree this travels."""
+    daemon: int
+    serial: int
+    sessions: tuple[tuple[int, str], ...]
+    """(session number, the session's part of its private name), at most `limits.PRESSURE_SESSIONS_MAX`."""
+
+
+Item = Fragment | Update | Skip | Pressure
 
 
 class Data(Struct, frozen=True):
@@ -275,7 +292,7 @@ def update_item(update: Update) -> bytes:
     """`update` as one item."""
     return _ITEM.pack(ItemType.UPDATE, 0, _UPDATE.size) + _UPDATE.pack(
         update.source,
-        UPDATE_HOLD if update.hold else 0,
+        0,
         update.serial,
         update.number,
         update.lts,
@@ -288,6 +305,17 @@ def skip_item(skip: Skip) -> bytes:
     return _ITEM.pack(ItemType.SKIP, 0, _SKIP.size) + _SKIP.pack(
         skip.source, 0, skip.first, skip.last, skip.lts, skip.aru
     )
+
+
+def pressure_item(pressure: Pressure) -> bytes:
+    """`pressure` as one item."""
+    body = b"".join(
+        (
+            _PRESSURE.pack(pressure.source, pressure.daemon, pressure.serial, len(pressure.sessions)),
+            *(_SLOW.pack(number, len(name)) + name.encode() for number, name in pressure.sessions),
+        )
+    )
+    return _ITEM.pack(ItemType.PRESSURE, 0, len(body)) + body
 
 
 UPDATE_ITEM_BYTES = ITEM_BYTES + _UPDATE.size
@@ -397,19 +425,41 @@ def _parse_items(data: memoryview) -> list[Item]:
         if kind == _FRAGMENT_TYPE:
             items.append(_parse_fragment(data, at, length))
         elif kind == ItemType.UPDATE and length == _UPDATE.size:
-            source, flags, serial, number, lts, aru = _UPDATE.unpack_from(data, at)
+            source, _zero, serial, number, lts, aru = _UPDATE.unpack_from(data, at)
             _check_counters(number, lts, aru)
-            items.append(Update(source, bool(flags & UPDATE_HOLD), serial, number, lts, aru))
+            items.append(Update(source, serial, number, lts, aru))
         elif kind == ItemType.SKIP and length == _SKIP.size:
             source, _zero, first, last, lts, aru = _SKIP.unpack_from(data, at)
             if not 0 < first <= last:
                 raise BadPacket("skip: empty range")
             _check_counters(last, lts, aru)
             items.append(Skip(source, first, last, lts, aru))
+        elif kind == ItemType.PRESSURE and length >= _PRESSURE.size:
+            items.append(_parse_pressure(bytes(data[at : at + length])))
         else:
             raise BadPacket("item: unknown type or wrong size")
         at += length
     return items
+
+
+def _parse_pressure(body: bytes) -> Pressure:
+    source, daemon, serial, count = _PRESSURE.unpack_from(body)
+    if count > limits.PRESSURE_SESSIONS_MAX:
+        raise BadPacket("pressure: too many sessions")
+    sessions = []
+    at = _PRESSURE.size
+    for _ in range(count):
+        if at + _SLOW.size > len(body):
+            raise BadPacket("pressure: cut short")
+        number, length = _SLOW.unpack_from(body, at)
+        name = body[at + _SLOW.size : at + _SLOW.size + length]
+        at += _SLOW.size + length
+        if not 0 < length <= limits.SESSION_NAME_MAX_BYTES or not name.isascii():
+            raise BadPacket("pressure: impossible name")
+        sessions.append((number, name.decode()))
+    if at != len(body):
+        raise BadPacket("pressure: wrong size")
+    return Pressure(source, daemon, serial, tuple(sessions))
 
 
 def _check_counters(number: int, lts: int, aru: int) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.wire import packet
-from antiphon.wire.packet import Fragment, Skip, Update
+from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 Buffer = bytes | memoryview
 
@@ -53,9 +53,10 @@ class Packer:
         self._start = 0  # how much of the first fragment is sent
         self._updates: dict[int, Update] = {}
         self._skips: deque[Skip] = deque()
+        self._pressures: dict[int, Pressure] = {}  # by daemon
 
     def __bool__(self) -> bool:
-        return bool(self._fragments or self._updates or self._skips)
+        return bool(self._fragments or self._updates or self._skips or self._pressures)
 
     @property
     def largest_bytes(self) -> int:
@@ -71,6 +72,12 @@ class Packer:
         waiting = self._updates.get(update.source)
         if waiting is None or waiting.serial < update.serial:
             self._updates[update.source] = update
+
+    def add_pressure(self, pressure: Pressure) -> None:
+        """A newer list makes an older one of the same daemon that still waits pointless."""
+        waiting = self._pressures.get(pressure.daemon)
+        if waiting is None or waiting.serial < pressure.serial:
+            self._pressures[pressure.daemon] = pressure
 
     def add_skip(self, skip: Skip) -> None:
         """A range that continues the one before becomes one with it."""
@@ -126,6 +133,13 @@ class Packer:
         while self._updates and room >= packet.UPDATE_ITEM_BYTES:
             buffers.append(packet.update_item(self._updates.pop(next(iter(self._updates)))))
             room -= packet.UPDATE_ITEM_BYTES
+        while self._pressures:
+            item = packet.pressure_item(next(iter(self._pressures.values())))
+            if len(item) > room:
+                break
+            buffers.append(item)
+            room -= len(item)
+            del self._pressures[next(iter(self._pressures))]
         while self._fragments and room >= packet.FRAGMENT_ITEM_BYTES + _WORTH_CUTTING_BYTES:
             fragment = self._fragments[0]
             rest = len(fragment.body) - self._start

@@ -92,8 +92,6 @@ class Ring(Outgoing):
         """What the last token that was here said of the segment's bundles."""
         self.site_aru = view
         """Every member has every bundle up to this lts."""
-        self.holds: frozenset[int] = frozenset()
-        """Members whose clients are slow, by the last token."""
         self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
@@ -122,8 +120,6 @@ class Ring(Outgoing):
         self._is_wanted = False  # somebody asked for it
         self._is_parked = False
         self._has_rested = True  # since it was here: the time that it took says nothing then
-        self._told_holds = False
-        self._known_holds: frozenset[int] = frozenset()  # what the token said of slow clients when it left
         self._go_us: int | None = None  # when a token that is kept must go on
         self._hurry_us: int | None = None
         self._hello_us = now_us + hello_us
@@ -245,7 +241,6 @@ class Ring(Outgoing):
         self.token = came
         self.is_fresh = True
         self.site_sequence, self.site_lts = came.site_sequence, came.site_lts
-        self.holds = frozenset(came.holds) - {self._me}
         self.reception.announced(self._announced, now_us)
         self._announced = came.link_sequence
         self._answer(came, now_us)
@@ -256,8 +251,8 @@ class Ring(Outgoing):
             raise BadPacket("token: counts backwards")
         if not self._sent_in_round <= came.flow <= limits.RING_ROUND_PACKETS:
             raise BadPacket("token: impossible count of packets")
-        named = {came.link_modifier, came.site_modifier} - {NOBODY} | set(came.holds)
-        if not named.issubset(self.members) or len(came.holds) > len(self.members):
+        named = {came.link_modifier, came.site_modifier} - {NOBODY}
+        if not named.issubset(self.members):
             raise BadPacket("token: names daemons of no ring of ours")
 
     def _arrived(self, now_us: int) -> None:
@@ -340,20 +335,19 @@ class Ring(Outgoing):
         )
 
     def conclude(
-        self, now_us: int, *, number: int, lts: int, aru: int, holds: bool, is_wanted: bool, matters: bool
+        self, now_us: int, *, number: int, lts: int, aru: int, is_wanted: bool, matters: bool
     ) -> None:
         """Everything that follows from the events so far is done: send, and let the token go on.
 
         `number` is that of the segment's newest bundle and `lts` our clock, for when we have the token; `aru`
-        is what we have everything up to, `holds` whether a client of ours is slow, `is_wanted` whether
-        something waits for the token that the ring does not know of. `matters` says whether somebody waits
-        for a higher aru of the segment.
+        is what we have everything up to, `is_wanted` says whether something waits for the token that the
+        ring does not know of, and `matters` whether another daemon waits for a higher aru of the segment.
         """
         is_higher = matters and aru > self._given_aru
         if self.token is None:
             if (
-                is_wanted or self._queue or self._unreliable or holds != self._told_holds
-                or self._is_asking(now_us) or (is_higher and self._is_limiting)
+                is_wanted or self._queue or self._unreliable or self._is_asking(now_us)
+                or (is_higher and self._is_limiting)
             ):  # fmt: skip
                 self._hurry(now_us)
             else:
@@ -365,11 +359,10 @@ class Ring(Outgoing):
         has_work = (
             self._me != self._keeper or self._is_wanted or is_wanted or is_higher or sent
             or self._queue or self._unreliable or held.requests or held.flow
-            or holds != self._told_holds or frozenset(held.holds) != self._known_holds
             or (matters and held.site_aru > self.site_aru) or self._is_asking(now_us)
         )  # fmt: skip
         if has_work or (self._go_us is not None and self._go_us <= now_us):
-            self._pass(held, sent, number, lts, aru, holds, now_us)
+            self._pass(held, sent, number, lts, aru, now_us)
         elif not self._is_parked:
             self._park(now_us)
 
@@ -399,9 +392,7 @@ class Ring(Outgoing):
             Datagram(EVERYBODY, train.buffers, train.segment_bytes, train.size_bytes, self._others)
         )
 
-    def _pass(
-        self, going: Token, sent: int, number: int, lts: int, aru: int, holds: bool, now_us: int
-    ) -> None:
+    def _pass(self, going: Token, sent: int, number: int, lts: int, aru: int, now_us: int) -> None:
         going.serial += 1
         going.flow += sent - self._sent_in_round
         self._sent_in_round = sent
@@ -412,9 +403,6 @@ class Ring(Outgoing):
         )
         going.site_aru, going.site_modifier = self._agree(going.site_aru, going.site_modifier, aru)
         going.site_sequence, going.site_lts = number, lts
-        others = tuple(daemon for daemon in going.holds if daemon != self._me)
-        going.holds = (*others, self._me) if holds else others
-        self._told_holds, self._known_holds = holds, frozenset(going.holds)
         self._given_aru = aru
         self._is_limiting = going.site_aru == aru
         self._raise_arus(going)

@@ -123,7 +123,7 @@ class SymmetricOrder:
         `lts`."""
         self.is_turn = True
         self.issued = max(self.issued, number)
-        self.update(Update(self.source, False, 0, number, lts, 0))
+        self.update(Update(self.source, 0, number, lts, 0))
 
     def vouched(self, aru: int) -> None:
         """Everybody in our segment has everything up to this lts."""
