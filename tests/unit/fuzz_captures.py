@@ -4,7 +4,7 @@ from antiphon.service import Service
 from antiphon.wire import bundle, membership, packet, token
 from antiphon.wire.bundle import Header
 from antiphon.wire.membership import Beat, Proposal, Station
-from antiphon.wire.packet import Fragment, PacketKind, Skip, Update
+from antiphon.wire.packet import Fragment, PacketKind, Pressure, Skip, Update
 from antiphon.wire.token import Token
 
 DAEMONS = 5
@@ -42,12 +42,13 @@ def captures() -> dict[str, bytes]:
     whole = genuine_bundle()
     carried = item(Fragment(0, 12, 3, len(whole), 0, whole))
     beat = Beat(1, 2, True, 0, 99, 98, 5, 0, stations=(Station(0, 7, 1, 99, 2, b"\x03"),))
-    passed = Token(9, 8, 7, 0, 1, 3, 12, 14, 13, (1,), ((1, 3, 2),))
+    passed = Token(9, 8, 7, 0, 1, 3, 12, 14, 13, ((1, 3, 2),))
     return {
         "bundle": start(PacketKind.DATA, 4) + carried,
         "part": start(PacketKind.DATA, 5) + item(Fragment(0, 13, 3, 9_000, 1_320, b"x" * 1_320)),
-        "update": start(PacketKind.DATA, 6) + packet.update_item(Update(0, False, 3, 12, 14, 13)),
+        "update": start(PacketKind.DATA, 6) + packet.update_item(Update(0, 3, 12, 14, 13)),
         "skip": start(PacketKind.DATA, 7) + packet.skip_item(Skip(0, 10, 12, 14, 13)),
+        "pressure": start(PacketKind.DATA, 8) + packet.pressure_item(Pressure(0, 0, 3, ((5, "ann"),))),
         "unreliable": start(PacketKind.UNRELIABLE) + carried,
         "hello": packet.hello(prefix_of(PacketKind.HELLO), 5, 6),
         "ack": packet.ack(prefix_of(PacketKind.ACK), 4, 5, 6),

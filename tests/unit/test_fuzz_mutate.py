@@ -19,7 +19,7 @@ from antiphon.lab.fuzz.client_values import (
 )
 from antiphon.lab.fuzz.mutate import change, mutate, mutate_bytes, parts
 from antiphon.lab.fuzz.orders import Board, Orders, Pace, Record, number_of, seed_of
-from antiphon.lab.fuzz.packets import Genuine, kind_of, put_together, take_apart
+from antiphon.lab.fuzz.packets import Genuine, kind_of, put_together, sealed, take_apart
 from antiphon.lab.fuzz.plan import KINDS
 from antiphon.spreadwire import greeting, layout
 from antiphon.wire import frames, packet, streams
@@ -43,7 +43,7 @@ def test_there_is_a_capture_of_every_kind() -> None:
 @pytest.mark.parametrize("kind", packets.UDP_KINDS)
 def test_a_packet_taken_apart_is_the_same_put_together(kind: str) -> None:
     assert kind_of(genuine(kind)) == kind
-    assert put_together(genuine(kind)) == captures()[kind]
+    assert sealed(put_together(genuine(kind))) == captures()[kind]
 
 
 @pytest.mark.parametrize("kind", packets.UDP_KINDS)
@@ -71,7 +71,7 @@ def test_every_field_is_reached_and_can_be_written(kind: str) -> None:
 def test_most_mutants_get_past_the_first_look(kind: str) -> None:
     random = Random(kind)
     mutants = [mutate(random, genuine(kind), put_together) for _ in range(ENOUGH)]
-    readable = [mutant for mutant in mutants if take_apart(mutant.data, DAEMONS) is not None]
+    readable = [mutant for mutant in mutants if take_apart(sealed(mutant.data), DAEMONS) is not None]
     assert len(readable) > ENOUGH // 3
     assert len({mutant.data for mutant in mutants}) > 20
 
@@ -79,7 +79,7 @@ def test_most_mutants_get_past_the_first_look(kind: str) -> None:
 def test_a_bundle_is_changed_inside_its_packet() -> None:
     value = genuine("bundle")
     changed = mutation.replaced(value, ("body", 0, "bundle", "header", "lts"), limits.COUNTER_MAX)
-    found = packet.parse(memoryview(put_together(changed)))
+    found = packet.parse(memoryview(sealed(put_together(changed))))
     assert isinstance(found, Data)
     (fragment,) = found.items
     assert isinstance(fragment, packet.Fragment)
@@ -90,7 +90,7 @@ def test_a_bundle_is_changed_inside_its_packet() -> None:
 def test_a_fragment_can_be_made_to_say_what_its_bundle_says() -> None:
     value = mutation.replaced(genuine("bundle"), ("body", 0, "bundle", "header", "number"), 4_000)
     value = mutation.replaced(value, ("body", 0, "bundle", "payloads"), [b"longer than before"])
-    found = packet.parse(memoryview(put_together(packets.consistent(value))))
+    found = packet.parse(memoryview(sealed(put_together(packets.consistent(value)))))
     assert isinstance(found, Data)
     (fragment,) = found.items
     assert isinstance(fragment, packet.Fragment)
@@ -100,7 +100,7 @@ def test_a_fragment_can_be_made_to_say_what_its_bundle_says() -> None:
 
 def test_numbers_beyond_their_field_are_folded_into_it() -> None:
     value = mutation.replaced(genuine("update"), ("body", 0, "source"), 2**16 + 3)
-    found = packet.parse(memoryview(put_together(value)))
+    found = packet.parse(memoryview(sealed(put_together(value))))
     assert isinstance(found, Data)
     assert found.items[0].source == 3
 

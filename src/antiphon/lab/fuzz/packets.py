@@ -6,7 +6,7 @@ write (a number beyond its field) is folded into the field.
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,15 +17,27 @@ from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire import membership, packet, streams, token
 from antiphon.wire.bundle import Header
-from antiphon.wire.packet import Ack, Data, Fragment, Head, Hello, Loose, Nack, PacketKind, Skip, Update
+from antiphon.wire.packet import (
+    Ack,
+    Data,
+    Fragment,
+    Head,
+    Hello,
+    Loose,
+    Nack,
+    PacketKind,
+    Pressure,
+    Skip,
+    Update,
+)
 from antiphon.wire.streams import Greeting
 from antiphon.wire.token import Token
 
 UDP_KINDS = (
-    "bundle", "part", "update", "skip", "unreliable", "hello", "ack", "nack",
+    "bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "ack", "nack",
     "beat", "proposal", "token", "hurry", "held", "probe", "probed",
 )  # fmt: skip
-STREAM_KINDS = ("bundle", "part", "update", "skip", "unreliable", "hello", "beat", "proposal")
+STREAM_KINDS = ("bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "beat", "proposal")
 """Kinds that go over a connection between daemons."""
 
 _PLAIN = {
@@ -65,8 +77,8 @@ class Unread(Struct, frozen=True):
     body: bytes
 
 
-Item = Carried | Fragment | Update | Skip
-Body = Hello | Ack | Nack | Token | membership.Beat | membership.Proposal | Held | Unread | list[Item]
+_Value = TypeVar("_Value", bound=Struct)
+Item = Carried | Fragment | Update | Skip | Pressure
 
 
 class Genuine(Struct, frozen=True):
@@ -74,7 +86,7 @@ class Genuine(Struct, frozen=True):
 
     head: Head
     body: Any
-    """One of `Body`; of kinds that repeat the head in it, without it."""
+    """Items as a list, or the value of a kind that has one."""
 
 
 class _Times(Struct, frozen=True):
@@ -94,7 +106,10 @@ class _Request(Struct, frozen=True):
 
 
 def sealed(data: bytes) -> bytes:
-    """The packet with everything made right that follows from its other bytes: there is nothing yet."""
+    """A whole packet of what was put together: with everything that follows from its other bytes.
+
+    There is nothing of that kind yet.
+    """
     return data
 
 
@@ -113,6 +128,8 @@ def kind_of(genuine: Genuine) -> str:
                     return "update"
                 case Skip():
                     return "skip"
+                case Pressure():
+                    return "pressure"
                 case Carried():
                     return "bundle"
         return "part"
@@ -172,7 +189,7 @@ def take_bundle_apart(data: bytes) -> Bundle:
 
 
 def put_together(genuine: Genuine) -> bytes:
-    """The bytes of a packet, sealed."""
+    """The bytes of a packet, not yet sealed."""
     start = genuine.head
     prefix = folded(
         lambda kind, digest, sender, receiver, incarnation, view: packet.prefix(
@@ -182,123 +199,103 @@ def put_together(genuine: Genuine) -> bytes:
         (8, 32, 16, 16, 32, 64),
     )
     head = folded(lambda number: packet.head(prefix, number), (start.number,), (64,))
-    return sealed(head + _body(genuine.body, prefix))
+    return head + _encoded(lambda: _body(genuine.body, prefix))
 
 
 def folded(write: Callable[..., bytes], values: tuple[Any, ...], bits: tuple[int, ...]) -> bytes:
     """What `write` makes of the values, each folded into its field."""
-    try:
-        return write(*(value % (1 << size) for value, size in zip(values, bits, strict=True)))
-    except (TypeError, struct.error) as error:  # no number any more
-        raise Unencodable from error
-
-
-def _body(body: Any, prefix: bytes) -> bytes:
-    """What stands behind the head."""
-    head_bytes = packet.HEAD_BYTES
-    match body:
-        case list():
-            return b"".join(map(_item_bytes, body))
-        case _Times():
-            write = lambda clock_us, echo_us: packet.hello(prefix, clock_us, echo_us)[head_bytes:]  # noqa: E731
-            return folded(write, (body.clock_us, body.echo_us), (64, 64))
-        case _Receipt():
-            return folded(
-                lambda aru, highest, delay_us: packet.ack(prefix, aru, highest, delay_us)[head_bytes:],
-                (body.aru, body.highest_sent, body.delay_us),
-                (64, 64, 32),
-            )
-        case _Request():
-            return _nack(body, prefix)[head_bytes:]
-        case Token():
-            return _token(body)
-        case membership.Beat() | membership.Proposal():
-            return _encoded(lambda: membership.encode(body))
-        case Held():
-            return folded(token.encode_held, (body.serial,), (64,))
-        case Unread():
-            return bytes(body.body)
-    raise Unencodable
+    return _encoded(lambda: write(*(value % (1 << size) for value, size in zip(values, bits, strict=True))))
 
 
 def _encoded(write: Callable[[], bytes]) -> bytes:
-    """For encoders that refuse what is beyond their numbers."""
+    """For encoders that refuse what is no number, or beyond theirs."""
     try:
         return write()
     except (OverflowError, TypeError, ValueError, struct.error, msgspec.MsgspecError) as error:
         raise Unencodable from error
 
 
-def _nack(body: _Request, prefix: bytes) -> bytes:
-    return _encoded(
-        lambda: packet.nack(
-            prefix,
-            body.aru % 2**64,
-            [(first % 2**64, count % 2**32) for first, count in body.ranges],
-        )
-    )
+_BITS: dict[type[Struct], dict[str, int]] = {
+    Update: {"source": 16, "serial": 32},
+    Skip: {"source": 16},
+    Pressure: {"source": 16, "daemon": 16, "serial": 32},
+    Token: {"link_modifier": 16, "site_modifier": 16, "flow": 32},
+    _Receipt: {"delay_us": 32},
+}
+"""Of fields that have fewer than 64."""
 
 
-def _token(body: Token) -> bytes:
-    def write() -> bytes:
-        wide = {name: getattr(body, name) % 2**64 for name in _TOKEN_WIDE}
-        return token.encode_token(
-            Token(
-                **wide,
-                link_modifier=body.link_modifier % 2**16,
-                site_modifier=body.site_modifier % 2**16,
-                flow=body.flow % 2**32,
-                holds=tuple(hold % 2**16 for hold in body.holds),
-                requests=tuple(
-                    (daemon % 2**16, first % 2**64, count % 2**32) for daemon, first, count in body.requests
-                ),
+def _narrowed(value: _Value) -> _Value:
+    """The value with every number folded into its field."""
+    bits = _BITS.get(type(value), {})
+    numbers = {
+        name: number % (1 << bits.get(name, 64))
+        for name in value.__struct_fields__
+        if isinstance(number := getattr(value, name), int) and not isinstance(number, bool)
+    }
+    return msgspec.structs.replace(value, **numbers)
+
+
+def _body(body: Any, prefix: bytes) -> bytes:
+    """What stands behind the head."""
+    match body:
+        case list():
+            return b"".join(map(_item_bytes, body))
+        case _Times():
+            times = _narrowed(body)
+            return _behind_head(packet.hello(prefix, times.clock_us, times.echo_us), 16)
+        case _Receipt():
+            told = _narrowed(body)
+            return _behind_head(packet.ack(prefix, told.aru, told.highest_sent, told.delay_us), 20)
+        case _Request():
+            ranges = [(first % 2**64, count % 2**32) for first, count in body.ranges]
+            return _behind_head(packet.nack(prefix, body.aru % 2**64, ranges), 10 + 12 * len(ranges))
+        case Token():
+            requests = tuple(
+                (daemon % 2**16, first % 2**64, count % 2**32) for daemon, first, count in body.requests
             )
-        )
+            return token.encode_token(msgspec.structs.replace(_narrowed(body), requests=requests))
+        case membership.Beat() | membership.Proposal():
+            return membership.encode(body)
+        case Held():
+            return token.encode_held(body.serial % 2**64)
+        case Unread():
+            return bytes(body.body)
+    raise Unencodable
 
-    return _encoded(write)
 
-
-_TOKEN_WIDE = ("serial", "link_sequence", "link_aru", "site_sequence", "site_lts", "site_aru")
+def _behind_head(whole: bytes, size: int) -> bytes:
+    """The body of a packet; whatever seals it is left out."""
+    return whole[packet.HEAD_BYTES : packet.HEAD_BYTES + size]
 
 
 def _item_bytes(item: Item) -> bytes:
     match item:
         case Update():
-            return _encoded(
-                lambda: packet.update_item(
-                    Update(
-                        item.source % 2**16,
-                        item.hold,
-                        item.serial % 2**32,
-                        item.number % 2**64,
-                        item.lts % 2**64,
-                        item.aru % 2**64,
-                    )
-                )
-            )
+            return packet.update_item(_narrowed(item))
         case Skip():
-            numbers = (value % 2**64 for value in (item.first, item.last, item.lts, item.aru))
-            return _encoded(lambda: packet.skip_item(Skip(item.source % 2**16, *numbers)))
+            return packet.skip_item(_narrowed(item))
+        case Pressure():
+            sessions = tuple((number % 2**32, name) for number, name in item.sessions)
+            return packet.pressure_item(msgspec.structs.replace(_narrowed(item), sessions=sessions))
         case Carried():
-            return _fragment(item, bundle_bytes(item.bundle))
+            body = bundle_bytes(item.bundle)
+            return _fragment(item, body, item.total or len(body))
         case Fragment():
-            return _fragment(item, bytes(item.body))
+            return _fragment(item, bytes(item.body), item.total)
     raise Unencodable
 
 
-def _fragment(item: Carried | Fragment, body: bytes) -> bytes:
-    def write() -> bytes:
-        fragment = Fragment(
-            item.source % 2**16,
-            item.number % 2**64,
-            item.destinations % 2**64,
-            (len(body) if isinstance(item, Carried) and item.total == 0 else item.total) % 2**32,
-            item.offset % 2**32,
-            body,
-        )
-        return b"".join(packet.fragment_item(fragment, 0, len(body)))
-
-    return _encoded(write)
+def _fragment(item: Carried | Fragment, body: bytes, total: int) -> bytes:
+    fragment = Fragment(
+        item.source % 2**16,
+        item.number % 2**64,
+        item.destinations % 2**64,
+        total % 2**32,
+        item.offset % 2**32,
+        body,
+    )
+    return b"".join(packet.fragment_item(fragment, 0, len(body)))
 
 
 def bundle_bytes(whole: Bundle) -> bytes:

@@ -31,7 +31,7 @@ from antiphon.lab.fuzz.mutate import Mutant, Unencodable, mutate, mutate_bytes
 from antiphon.lab.fuzz.orders import Board, Orders, Pace, Record, number_of, seed_of
 from antiphon.lab.fuzz.packets import Genuine
 from antiphon.runtime.daemon import Daemon
-from antiphon.wire.packet import EVERYBODY, Head, PacketKind
+from antiphon.wire.packet import EVERYBODY, PacketKind, Pressure
 from antiphon.wire.streams import Greeting
 
 GREETING, BREAKING = "greeting", "breaking"
@@ -44,6 +44,8 @@ CALLERS_MAX = 32
 REPLAYS = 0.05
 CONSISTENT = 0.5
 AHEAD = 0.6
+UNSEALED = 0.02
+"""Of all mutants: these are no whole packets, and must not be taken for such."""
 
 
 class Captured(Struct, frozen=True):
@@ -89,14 +91,21 @@ class Tap:
             if genuine.head.kind == PacketKind.DATA:
                 packets_in_it = -(-datagram.size_bytes // datagram.segment_bytes)
                 self._number_of[receiver] = genuine.head.number + packets_in_it - 1
-        self._saw_probes(genuine.head)
+        self._make_rare(genuine)
 
-    def _saw_probes(self, head: Head) -> None:
-        """Probes are no business of the node, so they are made here; they are nothing but a head."""
-        if not self._latest["probe"] and head.receiver != EVERYBODY:
+    def _make_rare(self, genuine: Genuine) -> None:
+        """Make by hand what daemons do not send here by themselves: probes, which are no business of the node
+        and nothing but a head, and word of slow sessions, of which there are none."""
+        head = genuine.head
+        if head.receiver == EVERYBODY:
+            return
+        if not self._latest["probe"]:
             for kind in (PacketKind.PROBE, PacketKind.PROBED):
                 probe = Genuine(structs.replace(head, kind=int(kind), view=0, number=0), packets.Unread(b""))
                 self._latest[kind.name.lower()][head.receiver] = Captured(head.receiver, probe)
+        if head.receiver not in self._latest["pressure"] and head.kind == PacketKind.DATA:
+            item = Pressure(genuine.body[0].source, self._number, 1, ((1, "t0x1"), (2, "t1x1")))
+            self._latest["pressure"][head.receiver] = Captured(head.receiver, Genuine(head, [item]))
 
     def mutants(self, orders: Orders, receivers: frozenset[int]) -> Iterator[tuple[int, int, Mutant]]:
         """As many as may be sent now for these orders: the number of each, who is to get it, and what."""
@@ -110,7 +119,10 @@ class Tap:
         for _ in range(room):
             number = number_of(orders, self.made, self._number, self.board.workers)
             random = Random(seed_of(orders, number))
-            yield number, *self._mutant(random, random.choice(captured), pool)
+            receiver, mutant = self._mutant(random, random.choice(captured), pool)
+            if random.random() >= UNSEALED:
+                mutant = Mutant(packets.sealed(mutant.data), mutant.what)
+            yield number, receiver, mutant
             self.made += 1
         self.board.tell(self._number, orders.serial, self.sent)
         self.record.flush()
