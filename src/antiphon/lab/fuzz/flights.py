@@ -21,10 +21,12 @@ from antiphon.lab.fuzz.orders import Orders
 from antiphon.lab.fuzz.talkers import GROUP
 from antiphon.load.crowd import dial
 
-ANSWER_S = 10.0
+ANSWER_S = 2.0
 BATCHES_MAX = 4
 """Of a stream that are read; then it is cancelled."""
 CALLERS_MAX = 32
+REFUSALS = (pa.ArrowException, OSError)
+"""What a client of Arrow raises for an answer that is an error: for some of them it is the latter."""
 CALLS_MAX = 5_000
 """Of one client: then it is made anew, as a program is that ends."""
 
@@ -97,7 +99,7 @@ class Flights:
 
     def _get(self, random: Random) -> Mutant:
         mutant = mutate(random, random.choice(self._tickets), _json, self._tickets)
-        with suppress(pa.ArrowException, StopIteration):
+        with suppress(*REFUSALS, StopIteration):
             reader = self._client.do_get(flight.Ticket(mutant.data), self._options)
             for _ in range(BATCHES_MAX):
                 reader.read_chunk()
@@ -107,7 +109,7 @@ class Flights:
     def _ask(self, random: Random) -> Mutant:
         mutant = mutate(random, random.choice(self._questions), _json, self._questions)
         name = random.choice((*ACTIONS, "x" * random.randrange(2_000)))
-        with suppress(pa.ArrowException):
+        with suppress(*REFUSALS):
             list(self._client.do_action(flight.Action(name, mutant.data), self._options))
         return Mutant(mutant.data, f"{name[:_SHOWN]}: {mutant.what}")
 
@@ -118,13 +120,13 @@ class Flights:
         else:
             descriptor = flight.FlightDescriptor.for_path(*[mutant.data] * random.randrange(5))
         call = random.choice((self._client.get_flight_info, self._client.get_schema))
-        with suppress(pa.ArrowException):
+        with suppress(*REFUSALS):
             call(descriptor, self._options)
         return mutant
 
     def _list(self, random: Random) -> Mutant:
         mutant = mutate_bytes(random, b'{"group": "talk"}')
-        with suppress(pa.ArrowException):
+        with suppress(*REFUSALS):
             list(self._client.list_flights(mutant.data, self._options))
         return mutant
 
