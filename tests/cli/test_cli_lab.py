@@ -116,24 +116,8 @@ def test_a_crowd_joins_and_goes(addresses: list[str]) -> None:
 def test_a_short_fuzz_of_a_door_of_clients_breaks_no_rule(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
 ) -> None:
-    words = [
-        "lab",
-        "fuzz",
-        "--door",
-        door,
-        "--mutants",
-        "200",
-        "--seed",
-        "1",
-        "--json",
-        "--out",
-        str(tmp_path),
-    ]
-    code = exit_code(words)
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert _broken(rows) == []
-    assert code == 0
-    _check_fuzz_rows(rows, door, tmp_path)
+    _fuzz(capsys, tmp_path, door)
+    assert list((tmp_path / "kept").glob("*-end/mutants.jsonl"))
 
 
 @pytest.mark.long
@@ -141,25 +125,17 @@ def test_a_short_fuzz_of_a_door_of_clients_breaks_no_rule(
 def test_a_short_fuzz_of_a_door_of_daemons_breaks_no_rule(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
 ) -> None:
-    words = [
-        "lab",
-        "fuzz",
-        "--door",
-        door,
-        "--mutants",
-        "400",
-        "--seed",
-        "1",
-        "--json",
-        "--out",
-        str(tmp_path),
-    ]
-    code = exit_code([*words, "--keep", str(tmp_path / "kept")])
+    _fuzz(capsys, tmp_path, door)
+    assert list((tmp_path / "kept").glob("*-end/mutants-d1.jsonl"))
+
+
+def _fuzz(capsys: pytest.CaptureFixture[str], folder: Path, door: str) -> None:
+    words = f"lab fuzz --door {door} --mutants 200 --seed 1 --json --out {folder} --keep {folder / 'kept'}"
+    code = exit_code(words.split())
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert _broken(rows) == []
     assert code == 0
-    _check_fuzz_rows(rows, door, tmp_path)
-    assert list((tmp_path / "kept").glob("*-end/mutants-d1.jsonl"))
+    _check_fuzz_rows(rows, door, folder)
 
 
 def _broken(rows: list[Row]) -> list[str]:

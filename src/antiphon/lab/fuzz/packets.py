@@ -39,6 +39,8 @@ UDP_KINDS = (
 )  # fmt: skip
 STREAM_KINDS = ("bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "beat", "proposal")
 """Kinds that go over a connection between daemons."""
+GREETING, BREAKING = "greeting", "breaking"
+"""Kinds of such a connection that are no packets: greetings of callers, and frames that end it."""
 
 _PLAIN = {
     PacketKind.HELLO: "hello", PacketKind.ACK: "ack", PacketKind.NACK: "nack", PacketKind.BEAT: "beat",

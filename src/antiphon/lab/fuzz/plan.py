@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from antiphon.errors import UsageError
 from antiphon.lab.experiment import Choices
-from antiphon.lab.fuzz.packets import STREAM_KINDS, UDP_KINDS
+from antiphon.lab.fuzz.packets import BREAKING, GREETING, STREAM_KINDS, UDP_KINDS
 
 MUTANTS = 300_000
 QUICK_MUTANTS = 300
@@ -25,7 +25,6 @@ RATE_PER_S = 4_000.0
 LOSS = 0.005
 """Of genuine datagrams during a spell at the door `udp`: else no daemon would ask for one again."""
 
-GREETING, BREAKING = "greeting", "breaking"
 KINDS: dict[str, tuple[str, ...]] = {
     "udp": UDP_KINDS,
     "tcp": (*STREAM_KINDS, GREETING, BREAKING),
@@ -63,7 +62,7 @@ class Plan(Struct, frozen=True):
         """Of a spell: small enough that every kind has its turn.
 
         >>> Plan("udp", 0, 300, 10.0).size, Plan("udp", 0, 300_000, 10.0).size
-        (20, 5000)
+        (19, 5000)
         """
         return max(1, min(SPELL_MUTANTS, -(-self.mutants // len(KINDS[self.door]))))
 

@@ -29,13 +29,11 @@ from antiphon.core.streams.channel import Channel
 from antiphon.lab.fuzz import packets
 from antiphon.lab.fuzz.mutate import Mutant, Unencodable, mutate, mutate_bytes
 from antiphon.lab.fuzz.orders import Board, Orders, Pace, Record, number_of, seed_of
-from antiphon.lab.fuzz.packets import Genuine
+from antiphon.lab.fuzz.packets import BREAKING, GREETING, Genuine
 from antiphon.runtime.daemon import Daemon
 from antiphon.wire.packet import EVERYBODY, PacketKind, Pressure
 from antiphon.wire.streams import Greeting
 
-GREETING, BREAKING = "greeting", "breaking"
-"""Kinds of the door `tcp` that are no packets: greetings of callers, and frames that end a connection."""
 AT_ONCE = 64
 KEPT_OLD = 64
 """Captures of the past that may come again."""
