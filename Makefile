@@ -7,16 +7,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SECONDS ?= 60
 SECONDS_OF_SOAK ?= 600
+MUTANTS ?= 300000
 WORKERS ?= 2
 PROGRAMS := src tests bench examples
 
-.PHONY: help setup demo test test-long soak lint bench clean
+.PHONY: help setup demo test test-long soak fuzz lint bench clean
 
 help:
 	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
 	@echo "make test       the whole test suite, five to ten minutes on two cores"
 	@echo "make test-long  thousands of simulator seeds, plans on real networks, the slow tests"
 	@echo "make soak       a real cluster under floods, crashes and slow readers (SECONDS_OF_SOAK=600)"
+	@echo "make fuzz       300,000 mutants of packets and frames at each door of a real cluster (MUTANTS=300000)"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make bench      throughput and latency on this machine"
 	@echo "make setup      only create .venv and install"
@@ -46,6 +48,9 @@ test-long: setup
 
 soak: setup
 	$(BIN)/antiphon lab soak --seconds $(SECONDS_OF_SOAK)
+
+fuzz: setup
+	$(BIN)/antiphon lab fuzz --mutants $(MUTANTS)
 
 lint: setup
 	$(BIN)/ruff check $(PROGRAMS)

@@ -12,6 +12,7 @@ from antiphon.client import ask_status
 from antiphon.errors import AntiphonError
 from antiphon.lab import EXPERIMENTS, scale
 from antiphon.lab.experiment import Experiment, Row, parts_of
+from antiphon.lab.fuzz.plan import KINDS
 from antiphon.load.crowds import crowd, process_of, resident_bytes
 
 
@@ -109,3 +110,61 @@ def test_a_crowd_joins_and_goes(addresses: list[str]) -> None:
             other.grow(1)  # the name is taken
     assert process_of(addresses[0]) == os.getpid()
     assert resident_bytes(os.getpid()) > 1_000_000
+
+
+@pytest.mark.parametrize("door", ["clients", "spread", "flight"])
+def test_a_short_fuzz_of_a_door_of_clients_breaks_no_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
+) -> None:
+    _fuzz(capsys, tmp_path, door)
+    assert list((tmp_path / "kept").glob("*-end/mutants.jsonl"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("door", ["udp", "tcp"])
+def test_a_short_fuzz_of_a_door_of_daemons_breaks_no_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
+) -> None:
+    _fuzz(capsys, tmp_path, door)
+    assert list((tmp_path / "kept").glob("*-end/mutants-d1.jsonl"))
+
+
+def _fuzz(capsys: pytest.CaptureFixture[str], folder: Path, door: str) -> None:
+    words = f"lab fuzz --door {door} --mutants 200 --seed 1 --json --out {folder} --keep {folder / 'kept'}"
+    code = exit_code(words.split())
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert _broken(rows) == []
+    assert code == 0
+    _check_fuzz_rows(rows, door, folder)
+
+
+def _broken(rows: list[Row]) -> list[str]:
+    return [f"{row['rule']}: {row['faults']}" for row in rows if row.get("verdict") == "broken"]
+
+
+def _check_fuzz_rows(rows: list[Row], door: str, folder: Path) -> None:
+    """Every kind had a spell, every rule a verdict, and the page shows them."""
+    parts = parts_of(rows)
+    assert {row["kind"] for row in parts["spells"]} == set(KINDS[door])
+    (whole,) = parts["doors"]
+    assert whole["mutants"] == sum(row["mutants"] for row in parts["spells"]) >= 100
+    assert {"flow", "status", "processes", "memory", "frames"} <= {row["rule"] for row in parts["rules"]}
+    assert {row["process"] for row in parts["processes"]} == {"d1", "d2", "d3", "d4", "d5", "journal"}
+    page = (folder / "fuzz.html").read_text()
+    assert f"antiphon lab fuzz --door {door} --seed 1" in page
+    assert "Every rule was kept" in page
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fuzz", "--door", "back"],
+        ["fuzz", "--mutants", "0"],
+        ["fuzz", "--seconds", "0"],
+        ["scale", "--seed", "1"],
+    ],
+)
+def test_choices_that_make_no_sense_are_wrong_use(antiphon: Run, words: list[str]) -> None:
+    done = antiphon("lab", *words)
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)

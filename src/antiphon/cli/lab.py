@@ -14,7 +14,7 @@ from antiphon.cli.options import Json, make_folder
 from antiphon.cli.screen import console, progress
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.lab import EXPERIMENTS
-from antiphon.lab.experiment import Experiment, Row, parts_of
+from antiphon.lab.experiment import Choices, Experiment, Row, parts_of
 from antiphon.plots import elements
 from antiphon.plots.words import size
 
@@ -30,13 +30,29 @@ def lab(
     quick: Annotated[bool, typer.Option("--quick", help="Small counts and short measurements.")] = False,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", metavar="N", help="How long, for an experiment that has a length: soak."),
+        typer.Option("--seconds", metavar="N", help="How long: soak; fuzz, at most, for each door."),
+    ] = None,
+    door: Annotated[
+        str | None,
+        typer.Option("--door", metavar="DOOR", help="fuzz: udp, tcp, clients, spread or flight; else all."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="S", help="fuzz: what the mutations follow from.")
+    ] = None,
+    mutants: Annotated[
+        int | None, typer.Option("--mutants", metavar="N", help="fuzz: how many, at most, for each door.")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep", metavar="DIR", help="fuzz: folder for logs and for mutants that broke a rule."
+        ),
     ] = None,
 ) -> None:
     """Carry out an experiment: a table here, plots on a page.
 
     Everything it needs (daemons, clients) runs in processes of its own and is gone at the end. Exit code 1
-    means that an experiment with rules (soak) saw one broken.
+    means that an experiment with rules (soak, fuzz) saw one broken.
 
     \b
     Examples:
@@ -44,6 +60,7 @@ def lab(
       antiphon lab scale --out results
       antiphon lab scale --quick --json
       antiphon lab soak --seconds 300
+      antiphon lab fuzz --door udp --seconds 120 --seed 7 --keep found
     """
     if name is None:
         for experiment in EXPERIMENTS.values():
@@ -52,10 +69,7 @@ def lab(
     chosen = EXPERIMENTS.get(name)
     if chosen is None:
         raise UsageError(f"no experiment is called {name!r}; known: {', '.join(EXPERIMENTS)}")
-    if seconds is not None:
-        if chosen.lasting is None:
-            raise UsageError(f"the experiment {name} has no length to choose: leave out --seconds")
-        chosen = chosen.lasting(seconds)
+    chosen = _with_choices(chosen, Choices(seconds, door, seed, mutants, keep))
     make_folder(out)
     rows: list[Row] = []
     with progress(name, chosen.steps(quick)) as advance, ExitStack() as stack:
@@ -68,7 +82,7 @@ def lab(
                 print(msgspec.json.encode(row).decode(), flush=True)
             advance(1)
     page = out / f"{name}.html"
-    page.write_text(_page(chosen, rows, quick, seconds), encoding="utf-8")
+    page.write_text(_page(chosen, rows, quick, Choices(seconds, door, seed, mutants)), encoding="utf-8")
     if not json:
         for part, some in parts_of(rows).items():
             if part not in chosen.unlisted:
@@ -79,9 +93,35 @@ def lab(
         raise AntiphonError(f"{name} found a fault: {'; '.join(faults)}")
 
 
-def _page(experiment: Experiment, rows: list[Row], quick: bool, seconds: float | None) -> str:
-    length = "" if seconds is None else f" --seconds {seconds:g}"
-    command = f"antiphon lab {experiment.name}{length}{' --quick' if quick else ''}"
+def _with_choices(experiment: Experiment, choices: Choices) -> Experiment:
+    """The experiment as it is wanted; a UsageError for a choice that it does not have."""
+    if experiment.choose is not None:
+        return experiment.choose(choices)
+    for option, value in _others(choices).items():
+        raise UsageError(
+            f"the experiment {experiment.name} has no choice {option}: leave out {option} {value}"
+        )
+    if choices.seconds is None:
+        return experiment
+    if experiment.lasting is None:
+        raise UsageError(f"the experiment {experiment.name} has no length to choose: leave out --seconds")
+    return experiment.lasting(choices.seconds)
+
+
+def _others(choices: Choices) -> dict[str, object]:
+    """The options that were given, but for the length."""
+    given = {
+        "--door": choices.door, "--seed": choices.seed, "--mutants": choices.mutants, "--keep": choices.keep,
+    }  # fmt: skip
+    return {option: value for option, value in given.items() if value is not None}
+
+
+def _page(experiment: Experiment, rows: list[Row], quick: bool, choices: Choices) -> str:
+    words = [f"antiphon lab {experiment.name}"]
+    if choices.seconds is not None:
+        words.append(f"--seconds {choices.seconds:g}")
+    words += [f"{option} {value}" for option, value in _others(choices).items()]
+    command = " ".join(words + ["--quick"] * quick)
     return elements.page(
         experiment.title, experiment.intro, experiment.sections(rows), f"Made by `{command}`."
     )

@@ -1,6 +1,7 @@
 """What an experiment of the lab is: measurements that come row by row, and the page that shows them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -14,6 +15,17 @@ Row = dict[str, Any]
 def _no_faults(_rows: Sequence[Row]) -> list[str]:
     """Of experiments that only measure."""
     return []
+
+
+class Choices(Struct, frozen=True):
+    """What whoever starts an experiment may choose, if it has a choice."""
+
+    seconds: float | None = None
+    door: str | None = None
+    seed: int | None = None
+    mutants: int | None = None
+    keep: Path | None = None
+    """A folder for what tells how a rule was broken."""
 
 
 class Experiment(Struct, frozen=True):
@@ -32,6 +44,8 @@ class Experiment(Struct, frozen=True):
     sections: Callable[[Sequence[Row]], list[Section]]
     lasting: Callable[[float], "Experiment"] | None = None
     """The same for so many seconds; None if its length cannot be chosen."""
+    choose: Callable[[Choices], "Experiment"] | None = None
+    """The same with these choices; None if it has none but its length."""
     faults: Callable[[Sequence[Row]], list[str]] = _no_faults
     """What the rows show to be wrong, in words: then the command fails."""
     unlisted: frozenset[str] = frozenset()

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
+
 import antiphon.blocking
 from antiphon.client import ask_status
 from antiphon.config import Config, Protocol
@@ -136,7 +138,7 @@ def as_toml(config: Config, rate_bytes_per_s: int = 0, *, spread: bool = False) 
         text += f'\n[[site]]\nname = "{site.name}"\n'
         for daemon in site.daemon:
             text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
-            text += f'clients = ["{daemon.clients[0]}"]\n'
+            text += f"clients = {msgspec.json.encode(daemon.clients).decode()}\n"
             if spread:
                 text += f'spread = ["{daemon.clients[0]}{_SPREAD}"]\n'
             if daemon.tcp_address is not None:
