@@ -54,9 +54,7 @@ def captures() -> dict[str, bytes]:
         "ack": packet.ack(prefix_of(PacketKind.ACK), 4, 5, 6),
         "nack": packet.nack(prefix_of(PacketKind.NACK), 4, [(5, 1), (8, 2)]),
         "beat": whole_packet(PacketKind.BEAT, membership.encode(beat)),
-        "proposal": whole_packet(
-            PacketKind.PROPOSAL, membership.encode(Proposal.of(99, (0, 1), (7, 8), [(0, 1)]))
-        ),
+        "proposal": whole_packet(PacketKind.PROPOSAL, membership.encode(proposal)),
         "token": whole_packet(PacketKind.TOKEN, token.encode_token(passed)),
         "hurry": whole_packet(PacketKind.HURRY),
         "held": whole_packet(PacketKind.HELD, token.encode_held(9)),
