@@ -367,3 +367,46 @@ def test_no_client_gets_a_bundle_whose_messages_do_not_fill_it(service: Service)
     assert node.counters["bundle: payloads do not fill it"] == 1
     cluster.run(100_000)
     assert cluster.payloads(clients[0]) == []
+
+
+def test_a_group_event_that_cannot_be_read_is_refused_before_it_has_a_place_in_the_order():
+    """When it is delivered, it is too late to refuse it."""
+    cluster = Cluster(2, membership="lan")
+    clients = cluster.members()
+    node = cluster.nodes[0]
+    for text in (
+        b"\x82\xa4kind\xa4join",
+        b"\x81\xa4kind\xa5dance",
+        b"\x82\xa4kind\xa4join\xa5group\xa2\xff\xff",
+    ):
+        names = bundle.names_area(clients[1], ["g"])
+        data = bytearray(b"".join(bundle.encode(names, 1, Service.AGREED, [text], flags=bundle.Flag.EVENT)))
+        number = _next(cluster, 1)
+        header = structs.replace(
+            bundle.parse(data), daemon=1, session=1, number=number, lts=_lts(cluster) + 1_024
+        )
+        bundle.stamp(data, header)
+        item = b"".join(packet.fragment_item(Fragment(1, number, 3, len(data), 0, data), 0, len(data)))
+        forge(cluster, 1, 0, PacketKind.DATA, item, node.links[1].reception.highest + 1)  # type: ignore[attr-defined]
+    assert sum(count for reason, count in node.counters.items() if reason.startswith("group event")) == 3
+    assert not any("dance" in reason for reason in node.counters), "a counter for each text of a stranger"
+    assert node.order.contiguous(1) == _next(cluster, 1) - 1
+    cluster.run(2_000_000)
+    assert [view.cause.value for view in cluster.views(clients[0])] == ["join", "join"]
+
+
+def test_a_word_in_our_own_name_is_overruled():
+    """Of two words of one daemon, the one with the greater serial is the newer."""
+    cluster = Cluster(3, mesh=True, membership="lan")
+    forged = Station(0, cluster.nodes[0].incarnation, cluster.nodes[0].clock + 10**9, 0, 0, b"")
+    body = beat_of(cluster, 1, round=cluster.nodes[1].clock + 1_024, stations=(forged,))
+    forge(cluster, 1, 0, PacketKind.BEAT, body)
+    cluster.run(500_000)
+    said = [
+        station.serial
+        for sender, _, data in cluster.crossed
+        if sender == 0 and data[2] == PacketKind.BEAT
+        for station in membership.parse_beat(data[packet.HEAD_BYTES : -packet.CHECK_BYTES], 3).stations
+        if station.daemon == 0
+    ]
+    assert max(said) > forged.serial

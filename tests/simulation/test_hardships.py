@@ -5,10 +5,11 @@ from functools import cache
 import pytest
 from oracle_stories import A, B, C, Story
 
-from antiphon.simulator.incidents import Cut, OneWay, Pause
+from antiphon.simulator.incidents import Cut, OneWay, Pause, Trouble
+from antiphon.simulator.network import Corrupt
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.plan import Plan
-from antiphon.simulator.run import simulate
+from antiphon.simulator.run import run_plan, simulate
 from antiphon.simulator.scenarios import plan_of
 from antiphon.trace import Event, Record
 from antiphon.trace.bearers import Bearers, private_name
@@ -49,6 +50,24 @@ def test_links_fail_and_come_back() -> None:
     assert "silence" in states
     assert stage.world.has_formed([stage.world.alive])
     assert len(stage.world.alive) == len(stage.plan.daemons())
+
+
+def test_packets_that_were_damaged_on_their_way_are_lost_and_nothing_else() -> None:
+    damaging = [
+        seed
+        for seed in SEEDS
+        for incident in plan_of("swarm", seed).incidents
+        if isinstance(incident, Trouble) and isinstance(incident.fault, Corrupt)
+    ]
+    assert len(damaging) >= 5
+    stage = simulate(damaging[0], "swarm")
+    world = stage.world
+    counters = [node.counters for daemon in world.alive if (node := world.node(daemon)) is not None]
+    assert sum(path.corrupted for path in world.network.paths.values()) >= 10
+    assert sum(counter["packet: checksum"] for counter in counters) >= 10
+    reasons = {reason for counter in counters for reason in counter}
+    assert not any(reason.startswith(("beat:", "bundle:", "item:")) for reason in reasons), reasons
+    assert run_plan(stage.plan).is_clean
 
 
 def test_groups_are_left_apart_often_enough() -> None:

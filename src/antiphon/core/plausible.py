@@ -8,9 +8,8 @@ was only early, it comes again.
 - A source's bundles are at most `limits.OUTSTANDING_MAX` beyond those that have come, as in the states that
   daemons exchange at the end of the view.
 - A Lamport clock of the view is at most `limits.LTS_LEAD` beyond the view's stamp, with which all its members
-  have begun, and has counted at most `limits.LTS_PER_US` since then.
-- Nobody has everything up to a stamp that our own source has not reached; where other daemons stamp in the
-  name of our source, too, the bound of the clock holds.
+  have begun, and has counted at most `limits.LTS_PER_US` since then. What is told of stamps (an lts, an aru)
+  is not beyond that.
 
 Checked by: tests/unit/test_plausible.py, tests/paper/test_implausible.py.
 """
@@ -33,15 +32,14 @@ class Reach:
     """The bounds of one daemon in one view."""
 
     def __init__(
-        self, order: SymmetricOrder, source_of: Mapping[int, int], view_id: int, is_alone: bool, now_us: int
+        self, order: SymmetricOrder, source_of: Mapping[int, int], view_id: int, now_us: int
     ) -> None:
-        """`source_of` has the source of each member; `is_alone` says that our source is this daemon only."""
+        """`source_of` has the source of each member."""
         self._order = order
         self._source_of = source_of
         self._sources = frozenset(source_of.values())
         self._start = view_id + limits.LTS_LEAD
         self._began_us = now_us
-        self._is_alone = is_alone
 
     def stamp(self, now_us: int) -> int:
         """The greatest stamp that a daemon of this view can have reached."""
@@ -52,8 +50,7 @@ class Reach:
         is_reliable = data.head.kind == PacketKind.DATA
         from_ring = data.head.receiver == EVERYBODY
         order = self._order
-        stamp_max = self._start + (now_us - self._began_us) * limits.LTS_PER_US
-        aru_max = order.lines.clock if self._is_alone else stamp_max
+        stamp_max = self.stamp(now_us)
         for item in data.items:
             source = item.source
             if source not in self._source_of or (source == order.source and not from_ring):
@@ -72,7 +69,7 @@ class Reach:
                 continue  # the stamps stand at the start of the bundle
             else:
                 lts, aru = _lines_of(item)
-            if lts > stamp_max or aru > aru_max:
+            if lts > stamp_max or aru > stamp_max:
                 raise BadPacket(STAMP)
 
     def check_entry(self, entry: Entry, now_us: int) -> None:

@@ -76,7 +76,7 @@ class Term:
         branches = routing.branches(config, self.segments, view.links, me)
         self.forwarder = Forwarder(branches, self.links, self.ring, delta_us)
         self.order = SymmetricOrder(config.daemon_count, me, self.segments, view.id, clock)
-        self.reach = Reach(self.order, self.source_of, view.id, len(mine) == 1, now_us)
+        self.reach = Reach(self.order, self.source_of, view.id, now_us)
         if self.ring is not None:
             self.ring.check_site = self.reach.check_token
         self._serial = 0  # of our last update
