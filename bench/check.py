@@ -170,7 +170,7 @@ def plot(figures: Sequence[Figure]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
         'font-size="12" text-anchor="middle">'
-        f'<text x="{WIDTH / 2}" y="20">antiphon check: seconds of the processor by events in the traces</text>'
+        f'<text x="{WIDTH / 2}" y="20">antiphon check: processor seconds by events in the traces</text>'
         f'<polyline fill="none" stroke="grey" points="{top} {origin} {right}"/>'
         f'<polyline fill="none" stroke="silver" stroke-dasharray="4" points="{points[0]} {points[-1]}"/>'
         f'<polyline fill="none" stroke="black" points="{" ".join(points)}"/>{"".join(words)}</svg>\n'

@@ -1,98 +1,161 @@
-"""What one reader that stops costs the others: throughput at another member, half second by half second.
+"""What a reader that stops costs the others, with real daemons in processes of their own.
 
-    python bench/slow_receiver.py [--patience-ms 1000] [--seconds 8]
+    python bench/slow_receiver.py [--seconds 20] [--json]
 
-One daemon, one sender that sends agreed messages as fast as it may, a member that reads, and one that stops
-after two seconds. Prints what the reading member got in each half second and what became of the other.
+Three daemons. A pinger sends agreed messages in a group of its own, at another daemon than the others, and
+takes the time until they come back. It does so while nothing else happens, then while a group is flooded
+whose members all read, then while another member of that group never reads, until it is cut off, and after
+that. Last, a program sends 20 MB of 100 KB to its own group before it reads anything, beside one that sends
+the same to a group in which it is no member.
 """
 
 import argparse
-import threading
+import json
+import multiprocessing
+import statistics
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.synchronize import Event
 
 import antiphon.blocking
 from antiphon import Message
 from antiphon.client import ask_status
-from antiphon.config import Settings
 from antiphon.errors import Disconnected
-from antiphon.runtime.daemon import Daemon
-from antiphon.runtime.local import local_config
+from antiphon.load.cluster import daemons
 
-STOPS_AFTER_S = 2.0
-STEP_S = 0.5
 PAYLOAD = bytes(1_000)
+PING_EVERY_S = 0.005
+SELF_BYTES, SELF_MESSAGES = 100_000, 200
 
 
-class Reader:
-    """Counts what a session gets, until it is told to stop reading."""
-
-    def __init__(self, place: str, name: str) -> None:
-        self.session = antiphon.blocking.connect(place, name=name)
-        self.session.join("flood")
-        self.payload_bytes = 0
-        self.is_reading = True
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        while self.is_reading:
-            try:
-                events = self.session.receive_many(0.2)
-            except TimeoutError:
-                continue
-            except Disconnected:
-                return
-            self.payload_bytes += sum(len(event.payload) for event in events if isinstance(event, Message))
+def flood(place: str, until: Event) -> None:
+    """Send to the flooded group as fast as it takes messages."""
+    with antiphon.blocking.connect(place, name="flooder") as session:
+        while not until.is_set():
+            session.send_many("flood", [PAYLOAD] * 200)
 
 
-def send(session: antiphon.blocking.Session, until_s: float) -> None:
-    while time.monotonic() < until_s:
-        session.send_many("flood", [PAYLOAD] * 200)
+def read(place: str, until: Event) -> None:
+    """Be a member of the flooded group that reads everything."""
+    with antiphon.blocking.connect(place, name="swift") as session:
+        session.join("flood")
+        while not until.is_set():
+            with suppress(TimeoutError):
+                session.receive_many(0.2)
 
 
-def measure(place: str, seconds: float) -> None:
-    swift, sloth = Reader(place, "swift"), Reader(place, "sloth")
-    begun_s = time.monotonic()
-    flooder = antiphon.blocking.connect(place, name="flooder")
-    sending = threading.Thread(target=send, args=(flooder, begun_s + seconds))
-    sending.start()
-    print(f"{'seconds':>8} {'MB/s':>8}   slow reader")
-    before = 0
-    for step in range(int(seconds / STEP_S)):
-        time.sleep(max(0.0, begun_s + (step + 1) * STEP_S - time.monotonic()))
-        sloth.is_reading = sloth.is_reading and (step + 1) * STEP_S < STOPS_AFTER_S
-        got, before = swift.payload_bytes - before, swift.payload_bytes
-        print(f"{(step + 1) * STEP_S:8.1f} {got / STEP_S / 1e6:8.1f}   {state_of(place, sloth)}")
-    sending.join()
-    flooder.close()
-    swift.session.close()
+def stop_reading(place: str, until: Event) -> None:
+    """Be a member of the flooded group that reads nothing."""
+    session = antiphon.blocking.connect(place, name="sloth")
+    session.join("flood")
+    until.wait()
+    with suppress(Disconnected):
+        session.close()
 
 
-def state_of(place: str, sloth: Reader) -> str:
-    told = ask_status(place)
-    if sloth.is_reading:
-        return "reads"
-    if "#sloth#d1" not in told["groups"].get("flood", ()):
-        return "cut off"
-    if "#sloth#d1" in told["slow_sessions"]:
-        return "all wait for it"
-    (session,) = [session for session in told["sessions"] if session["name"] == "#sloth#d1"]
-    waiting_bytes = told["runtime"]["output_bytes"].get(str(session["number"]), 0)
-    return f"does not read, {waiting_bytes / 1e6:.0f} MB wait"
+class Pinger:
+    """Sends to itself through all daemons, and takes the time."""
+
+    def __init__(self, place: str) -> None:
+        self._session = antiphon.blocking.connect(place, name="pinger")
+        self._session.join("elsewhere")
+
+    def measure(self, seconds: float, while_: Callable[[], bool] = lambda: True) -> list[float]:
+        """Round trips, in seconds, for so long or while something holds."""
+        found: list[float] = []
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s and while_():
+            begun_s = time.monotonic()
+            self._session.send("elsewhere", b"ping")
+            while not any(isinstance(event, Message) for event in self._session.receive_many(60.0)):
+                pass
+            found.append(time.monotonic() - begun_s)
+            time.sleep(PING_EVERY_S)
+        return found
+
+
+def row(case: str, trips: list[float]) -> dict[str, object]:
+    ordered = sorted(trips)
+    return {
+        "case": case,
+        "pings": len(trips),
+        "p50_ms": 1e3 * statistics.median(ordered),
+        "p99_ms": 1e3 * ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
+        "longest_ms": 1e3 * ordered[-1],
+    }
+
+
+def send_before_reading(place: str, is_member: bool) -> float:
+    """How long it takes to send 20 MB to a group, and to read them if they come back."""
+    with antiphon.blocking.connect(place, name="selfish" if is_member else "generous") as session:
+        if is_member:
+            session.join("own")
+        begun_s = time.monotonic()
+        for _ in range(SELF_MESSAGES):
+            session.send("own", bytes(SELF_BYTES))
+        session.flush()
+        sent_s = time.monotonic() - begun_s
+        count = 0
+        while is_member and count < SELF_MESSAGES:
+            count += sum(isinstance(event, Message) for event in session.receive_many(60.0))
+    return sent_s
+
+
+def measure(seconds: float) -> tuple[list[dict[str, object]], dict[str, float]]:
+    with daemons(3) as places:
+        pinger = Pinger(places[0])
+        rows = [row("nothing else happens", pinger.measure(seconds / 4))]
+        until, slow_until = multiprocessing.Event(), multiprocessing.Event()
+        others = [
+            multiprocessing.Process(target=flood, args=(places[1], until)),
+            multiprocessing.Process(target=read, args=(places[2], until)),
+        ]
+        for other in others:
+            other.start()
+        pinger.measure(1.0)
+        rows.append(row("a flood; all members read", pinger.measure(seconds)))
+        sloth = multiprocessing.Process(target=stop_reading, args=(places[2], slow_until))
+        cut_off = ask_status(places[2])["runtime"]["clients"]["slow_receivers"]
+        sloth.start()
+        looked_s = time.monotonic()
+
+        def is_there() -> bool:
+            nonlocal looked_s
+            if time.monotonic() - looked_s < 0.5:
+                return True
+            looked_s = time.monotonic()
+            return bool(ask_status(places[2])["runtime"]["clients"]["slow_receivers"] == cut_off)
+
+        rows.append(row("a member never reads, until it is cut off", pinger.measure(seconds, is_there)))
+        rows.append(row("after that", pinger.measure(seconds / 4)))
+        slow_until.set()
+        until.set()
+        for other in (*others, sloth):
+            other.join()
+        own = {
+            "to_others_s": send_before_reading(places[0], is_member=False),
+            "to_itself_s": send_before_reading(places[0], is_member=True),
+        }
+    return rows, own
 
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    words.add_argument("--patience-ms", type=float, default=1_000.0)
-    words.add_argument("--seconds", type=float, default=8.0)
+    words.add_argument("--seconds", type=float, default=20.0)
+    words.add_argument("--json", action="store_true")
     chosen = words.parse_args()
-    settings = Settings(slow_patience_ms=chosen.patience_ms)
-    with TemporaryDirectory() as folder:
-        config = local_config(1, Path(folder), settings=settings)
-        with Daemon(config, "d1") as daemon:
-            measure(daemon.places[0], chosen.seconds)
+    rows, own = measure(chosen.seconds)
+    if chosen.json:
+        print(json.dumps({"pinger": rows, "sends_before_it_reads": own}))
+        return
+    print(f"{'agreed pinger in another group':42} {'pings':>7} {'p50 ms':>8} {'p99 ms':>8} {'longest':>8}")
+    for each in rows:
+        print(
+            f"{each['case']:42} {each['pings']:7} {each['p50_ms']:8.1f} {each['p99_ms']:8.1f}"
+            f" {each['longest_ms']:8.1f}"
+        )
+    print(f"20 MB of 100 KB: {own['to_others_s']:.2f} s to others, {own['to_itself_s']:.2f} s to itself, too")
 
 
 if __name__ == "__main__":

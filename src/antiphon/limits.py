@@ -3,6 +3,10 @@
 A limit that a deployment may change is a field of `config.Settings`, with its default taken from here.
 """
 
+# Time -----------------------------------------------------------------------------------------------------
+NEVER_US = (1 << 63) - 1
+"""Later than any clock shows."""
+
 # Names ----------------------------------------------------------------------------------------------------
 GROUP_NAME_MAX_BYTES = 31
 """As in Spread, so that Spread clients can address every group."""
@@ -39,10 +43,18 @@ BATCH_PARTITIONS_MAX = 100_000
 """Parts of one batch: ten times what large clusters use."""
 BATCH_NUMBER_MAX = 10**18 - 1
 """Batches of a query and messages of a part: 18 digits."""
+BATCHES_KEPT = 400
+"""Batches of a query of which a receiver knows what it has had, so that a daily result can be repeated or
+filled in for more than a year; of as many ranges of batches before them it knows only that they came."""
 BATCH_QUERIES_KEPT = 1_024
-"""Queries of whose newest batch a receiver knows what it has had; the least recent one is forgotten."""
+"""Queries whose batches a receiver remembers. When there are more, the least recent one is forgotten, first
+those with a single batch: a job without a name is a query of its own."""
+BATCH_OLDER_RANGES_KEPT = 65_536
+"""Ranges of messages that it remembers in all of them, about 20 MB: one for each part, more where some were
+lost. When there are more, only the most recent batch of each query, the one that crashes repeat, is kept."""
 BATCH_RANGES_KEPT = 262_144
-"""Ranges of messages that it remembers in all of them: one for each part, more where some were lost."""
+"""Ranges of messages in those most recent batches: more than the parts of the largest batch. When there are
+more, the least recent queries are forgotten."""
 
 # Packets --------------------------------------------------------------------------------------------------
 PACKET_MIN_BYTES = 512
@@ -52,6 +64,28 @@ PACKET_MAX_BYTES = 60_000
 COUNTER_MAX = (1 << 62) - 1
 """The greatest lts or number that is believed: at a billion a second it lasts for a century, and what we
 count on from there still fits its field."""
+LTS_LEAD = 86_400_000_000 << 10
+"""How far stamps of others may be ahead at once: a day, if a Lamport clock counted every microsecond. Their
+low 10 bits are a daemon's number. Greater jumps are honest, too, when a daemon returns whose clock was
+right or wrong by years; those are believed after `PROOF_ROUNDS`."""
+LTS_PER_US = 1 << 10
+"""The fastest that a Lamport clock runs: a bundle each microsecond, ten times what a daemon can do."""
+LTS_CEILING = COUNTER_MAX - (1 << 59)
+"""No proof lifts a stamp beyond this (the year 2094 as the start of a clock): above it stamps count on with
+time only. What is left lasts for 17 years of `LTS_PER_US`, and for centuries of any real load."""
+LTS_START_MAX_US = (COUNTER_MAX - (1 << 60)) >> 10
+"""The latest wall clock (the year 2077) that a Lamport clock starts from; a later one is folded into the
+range."""
+CLOCK_LEAD_US = 60_000_000
+"""By so much the monotonic clock of another process may be ahead or behind at once. It is more when one of
+the two machines was suspended or set back to a snapshot, which is believed after `PROOF_ROUNDS`."""
+PROOF_ROUNDS = 2
+"""So many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
+that time does not explain is believed: one packet proves nothing."""
+PROOF_RETRY_US = 100_000
+"""A question that was not answered is asked again at the next such packet, but not more often than this."""
+ROUND_TRIP_MAX_US = 60_000_000
+"""A longer time between a packet and its answer was no round trip, and says nothing about the path."""
 TRAIN_MAX_BYTES = 65_000
 TRAIN_MAX_PACKETS = 64
 """What one GSO send may carry (the kernel takes 128 segments and 65,507 bytes)."""
@@ -144,13 +178,28 @@ GROUPS_PER_SESSION_MAX = 1_000
 SESSION_INPUT_MAX_BYTES = 512 * 1024
 """Bundles of one session that wait to be ordered; beyond it its socket is not read."""
 SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024
-"""Output waiting for one session at which it counts as slow: it is warned, and all senders are asked to
-hold or its unreliable messages are dropped, until half of this waits."""
+"""Output waiting for one session at which it counts as slow: it is warned, and those who send to it wait or
+its unreliable messages are dropped, until half of this waits."""
 SESSION_OUTPUT_HARD_BYTES = 96 * 1024 * 1024
 """Output waiting for one session at which it is disconnected as a slow receiver."""
-SLOW_RECEIVER_PATIENCE_US = 10_000_000
-"""How long one session may hold the senders while it takes half of its soft limit; after that only its own
+SLOW_PATIENCE_US = 1_000_000
+"""How long those who send to a slow session wait while it reads less than a step; after that only its own
 queue grows."""
+SLOW_OWN_PATIENCE_US = 50_000
+"""The same for what the slow session sends to itself. A program that reads and sends in one thread cannot
+read while its send waits, so that waiting longer brings nothing."""
+SLOW_STEP = 16
+"""A slow session that reads this part (a sixteenth) of its soft limit within the patience reads fast enough
+to be waited for: half a MiB a second with the defaults."""
+PRESSURE_SESSIONS_MAX = 24
+"""Slow sessions in one announcement, which so fits the smallest packet. For more of them at one daemon, only
+senders of the same daemon wait."""
+PRESSURE_RENEW_US = 250_000
+"""How often a daemon repeats which of its sessions are slow."""
+PRESSURE_VALID_US = 1_000_000
+"""How long such an announcement is believed: three may be late in a row."""
+PRESSURE_PAUSE_US = 5_000
+"""Between two announcements of one daemon: sessions that become slow in quick succession share one."""
 PRIORITY_TURNS = 16
 """So many bundles of higher priority may be taken in a row while one of lower priority waits."""
 PRIORITY_SHARE = 8

@@ -188,7 +188,7 @@ class BatchStamp(Struct, frozen=True, order=True):
     query: str
     """Whose batches these are."""
     batch: int
-    """Counts the batches of a query; later ones are greater."""
+    """Number of the batch among those of its query, which may be sent in any order."""
     partition: int
     """A batch is sent in parts, each in an order of its own; this message belongs to that one."""
     shape: int

@@ -51,7 +51,7 @@ def test_status_tells_of_slow_sessions() -> None:
     assert (sloth["warned"], sloth["dropped_messages"]) == (2, 7)
     assert swift["slow"] == ""
     answer["slow_sessions"] = ["#sloth#d1"]
-    assert next(_sessions(answer))["slow"] == "slow: all senders wait"
+    assert next(_sessions(answer))["slow"] == "slow: senders wait"
 
 
 def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> None:

@@ -78,15 +78,6 @@ def test_what_was_overtaken_is_still_new():
     assert memory.take(stamp(0), 30) == [(0, 10), (20, 30)]
 
 
-def test_an_older_batch_is_a_copy_and_a_newer_one_begins_anew():
-    memory = BatchMemory()
-    memory.note(stamp(0, batch=3), 5)
-    assert not memory.is_new(stamp(100, batch=2), 1)
-    assert memory.is_new(stamp(0, batch=4), 1)
-    memory.note(stamp(0, batch=4), 1)
-    assert not memory.is_new(stamp(50, batch=3), 1)
-
-
 def test_another_shape_is_delivered_with_a_warning(caplog: pytest.LogCaptureFixture):
     memory = BatchMemory()
     memory.note(stamp(0, partition=0, shape=2), 5)
@@ -107,6 +98,34 @@ def test_queries_do_not_know_each_other_and_the_oldest_is_forgotten(monkeypatch:
     assert memory.is_new(BatchStamp("b", 0, 0, 1, 0), 1)
 
 
+def test_jobs_without_a_name_do_not_make_a_daily_one_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "BATCH_QUERIES_KEPT", 4)
+    memory = BatchMemory()
+    for batch in (1, 2):
+        memory.note(stamp(batch=batch), 1)
+    for job in range(20):
+        memory.note(BatchStamp(f"job {job}", 0, 0, 1, 0), 1)
+        assert len(memory._queries) <= 4
+    assert not memory.is_new(stamp(batch=1), 1)
+    assert not memory.is_new(BatchStamp("job 19", 0, 0, 1, 0), 1)
+    for query in "abcd":
+        for batch in (1, 2):
+            memory.note(BatchStamp(query, batch, 0, 1, 0), 1)
+    assert memory.is_new(stamp(batch=1), 1), "all have several batches: the least recent one is forgotten"
+
+
+def test_a_query_in_use_is_kept_although_it_has_one_batch(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "BATCH_QUERIES_KEPT", 4)
+    memory = BatchMemory()
+    for query in "abc":
+        for batch in (1, 2):
+            memory.note(BatchStamp(query, batch, 0, 1, 0), 1)
+    for query in "de":
+        memory.note(BatchStamp(query, 1, 0, 1, 0), 1)
+    assert not memory.is_new(BatchStamp("d", 1, 0, 1, 0), 1)
+    assert memory.is_new(BatchStamp("a", 1, 0, 1, 0), 1)
+
+
 def test_ranges_are_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "BATCH_RANGES_KEPT", 10)
     memory = BatchMemory()
@@ -125,6 +144,143 @@ def test_each_message_is_new_once(pieces: list[tuple[int, int]]):
         had += [start + place for low, high in memory.take(stamp(start), count) for place in range(low, high)]
     assert len(had) == len(set(had))
     assert set(had) == {start + place for start, count in pieces for place in range(count)}
+
+
+# Batches in any order -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three batches are remembered."""
+    monkeypatch.setattr(limits, "BATCHES_KEPT", 3)
+
+
+def test_batches_come_in_any_order_each_of_them_once():
+    memory = BatchMemory()
+    for batch in (20261116, 20261117, 20261115):
+        assert memory.take(stamp(batch=batch), 10) == [(0, 10)], "it has not come before"
+    for batch in (20261115, 20261116, 20261117):
+        assert memory.take(stamp(batch=batch), 10) == []
+    assert (memory.dropped, memory.doubtful) == (30, 0)
+
+
+def test_an_older_batch_of_which_a_part_came_is_completed():
+    memory = BatchMemory()
+    memory.note(stamp(0, batch=3), 5)
+    memory.note(stamp(0, batch=4), 5)
+    assert memory.take(stamp(0, batch=3), 8) == [(5, 8)]
+
+
+def test_a_batch_that_is_forgotten_is_delivered_and_told(few_batches: None, caplog: pytest.LogCaptureFixture):
+    memory = BatchMemory()
+    for batch in (1, 2, 3, 4):
+        memory.note(stamp(batch=batch), 10)
+    with caplog.at_level(logging.WARNING):
+        assert memory.take(stamp(batch=1), 6) == [(0, 6)]
+        assert memory.take(stamp(6, batch=1), 4) == [(0, 4)]
+    assert memory.doubtful == 10
+    assert [record.getMessage() for record in caplog.records] == [
+        "batch 1 of query query may have come before: what came of it is not remembered any more, so what is "
+        "a copy cannot be told, and all of it is delivered"
+    ]
+    assert memory.take(stamp(batch=1), 10) == [], "now it is remembered"
+    assert memory.dropped == 10
+
+
+def test_a_batch_that_never_came_is_new_however_old_it_is(
+    few_batches: None, caplog: pytest.LogCaptureFixture
+):
+    """A backfill of more batches than are remembered is no reason to doubt any of them."""
+    memory = BatchMemory()
+    with caplog.at_level(logging.WARNING):
+        for batch in (50, *range(10, 20), *range(40, 30, -1)):
+            assert memory.take(stamp(batch=batch), 10) == [(0, 10)]
+    assert (memory.doubtful, caplog.records) == (0, [])
+
+
+def test_the_batch_that_is_being_sent_is_not_forgotten(few_batches: None):
+    """Not the lowest number is forgotten, but what has not been used for the longest time."""
+    memory = BatchMemory()
+    for batch in (5, 6, 7, 1):
+        assert memory.take(stamp(batch=batch), 10) == [(0, 10)]
+    assert memory.take(stamp(batch=1), 20) == [(10, 20)]
+    for batch in (8, 9):
+        memory.note(stamp(0, batch=1), 1)
+        memory.note(stamp(batch=batch), 10)
+    assert memory.take(stamp(batch=1), 20) == []
+    assert memory.doubtful == 0
+
+
+def test_numbers_of_forgotten_batches_are_bounded_and_then_doubted(few_batches: None):
+    memory = BatchMemory()
+    for batch in range(0, 200, 2):
+        assert memory.take(stamp(batch=batch), 1) == [(0, 1)]
+        assert len(memory._queries["query"].forgotten) <= 3
+    assert memory.doubtful == 0
+    memory.take(stamp(batch=101), 1)
+    assert memory.doubtful == 1, "whether it came is forgotten, too"
+    memory.take(stamp(batch=191), 1)
+    assert memory.doubtful == 1, "it is known not to have come"
+
+
+def test_a_memory_that_is_not_whole_doubts_what_is_older(caplog: pytest.LogCaptureFixture):
+    memory = BatchMemory()
+    memory.note(stamp(batch=7), 5)
+    memory.doubt_older()
+    with caplog.at_level(logging.WARNING):
+        assert memory.take(stamp(batch=7), 6) == [(5, 6)]
+        assert memory.take(stamp(batch=8), 5) == [(0, 5)]
+        assert (memory.doubtful, caplog.text) == (0, "")
+        assert memory.take(stamp(batch=6), 5) == [(0, 5)]
+    assert memory.doubtful == 5
+    assert "batch 6 of query query may have come before" in caplog.text
+
+
+def test_older_batches_make_room_for_the_most_recent_one_of_each_query(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "BATCH_OLDER_RANGES_KEPT", 10)
+    memory = BatchMemory()
+    small = BatchStamp("small", 0, 0, 1, 0)
+    for batch in (0, 1):
+        memory.note(BatchStamp("small", batch, 0, 1, 0), 1)
+    for batch in range(3):
+        for partition in range(6):
+            assert memory.take(stamp(batch=batch, partition=partition), 1) == [(0, 1)]
+            assert memory._range_count <= 10
+    assert not memory.is_new(small, 1), "the query with the most ranges gives way"
+    assert memory.is_new(stamp(batch=1, partition=5), 1)
+    for partition in range(30):
+        memory.note(stamp(batch=3, partition=partition), 1)
+    assert not any(memory.is_new(stamp(batch=3, partition=partition), 1) for partition in range(30))
+    assert memory.is_new(small, 1)
+    assert not memory.is_new(BatchStamp("small", 1, 0, 1, 0), 1)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 9), st.integers(0, 2), st.integers(0, 8)), max_size=60
+    )
+)
+def test_what_has_not_come_is_never_dropped_and_a_copy_is_never_delivered_untold(
+    sent: list[tuple[str, int, int, int]],
+):
+    """Whatever the order of the batches, and however few of them are remembered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "BATCHES_KEPT", 3)
+        patch.setattr(limits, "BATCH_OLDER_RANGES_KEPT", 6)
+        memory = BatchMemory()
+        had: set[tuple[str, int, int, int]] = set()
+        for query, batch, partition, index in sent:
+            before = memory.doubtful
+            found = memory.take(BatchStamp(query, batch, partition, 1, index), 3)
+            places = {index + place for start, end in found for place in range(start, end)}
+            wanted = {index + place for place in range(3)}
+            assert {place for place in wanted if (query, batch, partition, place) not in had} <= places
+            copies = {place for place in places if (query, batch, partition, place) in had}
+            assert len(copies) <= memory.doubtful - before
+            had |= {(query, batch, partition, place) for place in wanted}
+            kept = [one for query_ in memory._queries.values() for one in query_.batches.values()]
+            ranges = sum(len(part.ranges) for one in kept for part in one.parts.values())
+            assert (memory._batch_count, memory._range_count) == (len(kept), ranges)
 
 
 # Bytes ----------------------------------------------------------------------------------------------------
@@ -218,6 +374,19 @@ def test_a_batch_that_is_sent_again_is_delivered_once(address: str):
         assert [message.batch.index for message in messages[:-1] if message.batch] == list(range(10_000))
         assert messages[-1].batch is None
         assert reader.batches.dropped == 6_000
+
+
+def test_a_backfill_is_delivered_once(address: str):
+    with connect(address, name="reader") as reader:
+        reader.join("totals")
+        for batch in (20261116, 20261117, 20261115, 20261115, 20261116):
+            with connect(address, name="job") as sender:
+                sender.send_many("totals", [b"%d" % batch], batch=BatchStamp("daily-totals", batch, 0, 1, 0))
+                sender.wait_accepted()
+        reader.send("totals", b"end")
+        found = [message.payload for message in messages_until(reader, b"end")]
+        assert found == [b"20261116", b"20261117", b"20261115", b"end"]
+        assert reader.batches.dropped == 2
 
 
 def test_a_memory_can_be_brought_along(address: str):

@@ -18,10 +18,9 @@ from antiphon.journal import log as logs
 from antiphon.journal import lookup
 from antiphon.journal.errors import JournalError, OffsetsRemoved
 from antiphon.journal.log import Fsync, Log, LogSettings
-from antiphon.journal.memory import remembered
 from antiphon.journal.schema import SCHEMA
 from antiphon.service import Service
-from antiphon.types import BatchStamp, TransitionalSignal, ViewId
+from antiphon.types import TransitionalSignal, ViewId
 
 SMALL = LogSettings(Fsync.NEVER, segment_bytes=4_096)
 
@@ -384,23 +383,4 @@ def test_a_disk_without_room_for_the_index_is_told_and_damages_nothing(
     again = reopened(tmp_path)
     assert (again.journal, again.cut, again.was_clean) == (log.journal, (), False)
     assert offsets(again) == list(range(again.latest))
-    again.close()
-
-
-# Batches of Spark -----------------------------------------------------------------------------------------
-
-
-def test_what_came_of_a_batch_is_remembered(tmp_path: Path) -> None:
-    log = Log(tmp_path, SMALL)
-    stamp = BatchStamp("daily", 7, 0, 2, 0)
-    log.append(rows_of(*bundle(0, 10)))
-    log.append(rows_of(*bundle(10, 10, batch=stamp)))
-    log.append(rows_of(*bundle(20, 10, batch=stamp.moved(10))[3:6], *bundle(30, 5)))  # its rest came before
-    assert [row["batch"] for row in rows_in(log)][9:12] == [None, "daily/7/0/2/0", "daily/7/0/2/1"]
-    log.close()
-    again = reopened(tmp_path)
-    memory = remembered(again)
-    assert memory.missing(stamp, 20) == [(10, 13), (16, 20)]
-    assert memory.missing(BatchStamp("daily", 6, 0, 2, 0), 1) == []
-    assert memory.is_new(BatchStamp("other", 0, 0, 1, 0), 1)
     again.close()

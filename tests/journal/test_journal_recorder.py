@@ -151,6 +151,20 @@ def test_a_batch_that_comes_again_is_written_once(single: Cluster, tmp_path: Pat
     assert [row["batch"] for row in stamped] == [str(stamp.moved(index)) for index in range(2_000)]
 
 
+def test_a_backfill_is_written_once_also_after_a_restart(single: Cluster, tmp_path: Path) -> None:
+    address = single.address("d1")
+    with antiphon.blocking.connect(address, name="alice") as alice:
+        for life, days in enumerate(((16, 17, 15), (15, 16, 14, 17, 14))):
+            with recording(["tea"], tmp_path / "j", address=address, name="jrn") as journal:
+                wait_member(journal, lives=life + 1)
+                for day in days:
+                    alice.send_many("tea", [b"%d" % day], batch=BatchStamp("daily", day, 0, 1, 0))
+                alice.send("tea", b"end of %d" % life)
+                wait_until(lambda: b"end of %d" % life in messages(rows_in(journal.log)))  # noqa: B023
+                rows = rows_in(journal.log)
+    assert [row["payload"] for row in rows if row["batch"]] == [b"16", b"17", b"15", b"14"]
+
+
 def test_the_folder_says_where_it_serves_while_it_does(single: Cluster, tmp_path: Path) -> None:
     with recording(["tea"], tmp_path / "j", address=single.address("d1"), name="jrn") as journal:
         told = read_endpoint(tmp_path / "j")

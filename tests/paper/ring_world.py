@@ -30,7 +30,6 @@ class Owner:
         self.lts = VIEW
         self.aru = VIEW
         """It has every bundle up to this."""
-        self.holds = False
         self.wants = False
         self.matters = True
 
@@ -88,7 +87,7 @@ class RingWorld(PassingTime):
         prefix = packet.prefix(
             kind, digest=DIGEST, sender=sender, receiver=addressee, incarnation=100 + sender, view=VIEW
         )
-        self.arrive(sender, receiver, packet.parse(memoryview(packet.head(prefix) + body)))
+        self.arrive(sender, receiver, packet.parse(memoryview(packet.whole(prefix, body))))
 
     def arrive(self, sender: int, receiver: int, incoming: Packet) -> None:
         """A packet came to one member; BadPacket if it will not have it."""
@@ -107,7 +106,6 @@ class RingWorld(PassingTime):
             number=owner.number,
             lts=owner.lts,
             aru=owner.aru,
-            holds=owner.holds,
             is_wanted=owner.wants,
             matters=owner.matters,
         )

@@ -175,7 +175,7 @@ def test_updates_overtake_bundles_that_wait(pair: StreamPair) -> None:
     """As on any link: they are not behind a queue of messages. (ours)"""
     pair.takes_bytes = 0
     pair.send(*[bytes(50_000)] * 20)
-    pair.ends[0].send_update(Update(0, False, 1, 20, 5, 5))
+    pair.ends[0].send_update(Update(0, 1, 20, 5, 5))
     pair.takes_bytes = 1 << 40
     pair.run(pair.now_us + 3 * DELAY_US)
     data = [incoming for _, incoming in pair.seen if isinstance(incoming, Data)]
@@ -214,7 +214,7 @@ def test_a_packet_of_another_process_counts_for_nothing(pair: StreamPair) -> Non
     stranger = packet.prefix(PacketKind.DATA, digest=7, sender=1, receiver=0, incarnation=999, view=VIEW)
     heard_us = pair.ends[0].heard_us
     pair.now_us += 1
-    pair.arrive(0, packet.parse(memoryview(packet.head(stranger, 1))))
+    pair.arrive(0, packet.parse(memoryview(packet.whole(stranger, number=1))))
     assert pair.ends[0].heard_us == heard_us
 
 

@@ -32,7 +32,6 @@ def tokens(
     return Token(
         draw(counters), sequence, aru, draw(daemons), draw(daemons), draw(flow),
         draw(counters), draw(counters), draw(counters),
-        draw(st.lists(daemons, max_size=6).map(tuple)),
         draw(st.lists(st.tuples(daemons, u64, u32), max_size=limits.RING_REQUESTS_MAX).map(tuple)),
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Daemons for the tests of this folder, each in a process of its own, as users run them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -21,7 +22,7 @@ def as_toml(config: Config) -> str:
         value = getattr(config.settings, field)
         if value is None:  # left to the preset
             continue
-        lines.append(f'{field} = "{value}"' if isinstance(value, str) else f"{field} = {value}")
+        lines.append(f"{field} = {json.dumps(value)}")  # what JSON and TOML write alike
     for site in config.sites:
         lines += ["[[site]]", f'name = "{site.name}"']
         for daemon in site.daemon:

@@ -128,7 +128,8 @@ def foreign_packets(digest: int) -> dict[str, bytes]:
         "packet: too short": b"hello",
         "packet: not ours": garbage(5, 1_400),
         "packet: unknown version": ours[:1] + b"\xff" + ours[2:] + bytes(30),
-        "packet: unknown kind or wrong size": packet.head(ours) + b"odd",
+        "packet: checksum": packet.ack(ours, 0, 0, 0)[:-1] + b"?",
+        "packet: unknown kind or wrong size": packet.whole(ours, b"odd"),
         "packet: other configuration": packet.ack(other_cluster, 0, 0, 0),
         "packet: not from a neighbour": packet.ack(stranger, 0, 0, 0),
     }

@@ -55,13 +55,11 @@ class Member:
         sources = [self.udp, *([self.multicast] if self.multicast.is_open else [])]
         readable, _, _ = select.select(sources, [], [], wait_s)
         for source in readable:
-            source.drain(lambda data, segment_bytes: self._take(data, now_us))
+            source.drain(lambda data, segment_bytes, origin: self._take(data, now_us, origin))
         return bool(readable)
 
-    def _take(self, data: memoryview, now_us: int) -> None:
-        if self.multicast.is_probe(data):
-            self.multicast.take(data, now_us)
-        else:
+    def _take(self, data: memoryview, now_us: int, origin: int | None) -> None:
+        if not self.multicast.is_probe(data) or not self.multicast.take(data, now_us, origin):
             self.got.append(bytes(data))
 
     def close(self) -> None:
@@ -115,7 +113,7 @@ def data_packet(config: Config, sender: int, receiver: int = EVERYBODY, body: by
     prefix = packet.prefix(
         PacketKind.HELD, digest=config.digest, sender=sender, receiver=receiver, incarnation=100 + sender
     )
-    data = packet.head(prefix) + body
+    data = packet.whole(prefix, body)
     others = tuple(number for number in range(config.daemon_count) if number != sender)
     return Datagram(receiver, [data], len(data), len(data), others)
 
@@ -123,7 +121,7 @@ def data_packet(config: Config, sender: int, receiver: int = EVERYBODY, body: by
 def probe_of(
     config: Config, sender: int, kind: PacketKind, receiver: int, digest: int | None = None
 ) -> bytes:
-    return packet.head(
+    return packet.whole(
         packet.prefix(
             kind,
             digest=config.digest if digest is None else digest,
@@ -144,7 +142,7 @@ def test_a_probe_is_answered_and_one_send_reaches_all(stack: ExitStack) -> None:
     assert members[0].multicast.send(data_packet(config, 0, body=b"to all"), START_US)
     assert members[0].udp.counters.trains_sent == sent + 1
     until(members, lambda: members[1].got and members[2].got)
-    assert [data[-6:] for data in members[1].got + members[2].got] == [b"to all"] * 2
+    assert [data[-10:-4] for data in members[1].got + members[2].got] == [b"to all"] * 2
 
 
 def test_our_own_copy_is_left_out(stack: ExitStack) -> None:

@@ -167,7 +167,7 @@ def test_unreliable_messages_are_left_out_and_ordered_ones_all_come(
 
 def test_one_reader_that_stops_costs_the_others_nothing_but_time(cluster: Cluster) -> None:
     """Before, during and after: the others get everything, and the one that stopped is ended with its
-    reason. How long the others are held is bounded by `slow_patience_ms` for each half of the soft limit."""
+    reason. Those who send to it wait for `slow_patience_ms` at most, since it reads nothing."""
     first, second = started(cluster, 2)
     with (
         RawClient(first.places[0], "sloth") as sloth,
@@ -232,6 +232,47 @@ def test_a_reader_that_is_late_but_reads_is_not_cut_off_while_senders_wait_for_i
         told = status(first.places[0])
         assert told["slow_receivers"]["warned"] >= 1
         assert told["runtime"]["clients"]["slow_receivers"] == 0
+
+
+def test_senders_elsewhere_do_not_wait_for_a_reader_that_stopped(cluster: Cluster) -> None:
+    """Those who send to it wait, and would do so for a minute; messages of another group and private ones
+    pass between the same daemons meanwhile."""
+    first, second = started(cluster, 2, slow_patience_ms=60_000.0)
+    with (
+        RawClient(first.places[0], "sloth") as sloth,
+        antiphon.blocking.connect(first.places[0], name="bob") as bob,
+        antiphon.blocking.connect(second.places[0], name="eve") as eve,
+        RawClient(second.places[0], "ada") as ada,
+    ):
+        sloth.join("chat")
+        bob.join("tea")
+        eve.join("tea")
+        bodies = b"".join(ada.bundle("chat", [bytes(50_000)]) for _ in range(600))
+        sending = threading.Thread(target=ada.send_bytes, args=(bodies,), daemon=True)
+        sending.start()
+        wait_until(lambda: status(second.places[0])["held_sessions"] == ["#ada#d2"])
+        assert (
+            status(first.places[0])["slow_sessions"] == status(second.places[0])["holding"] == ["#sloth#d1"]
+        )
+        flood(bob, "tea", 50, Service.AGREED)
+        flood(eve, "#bob#d1", 50, Service.SAFE)
+        assert sorted(numbers(bob, 100)) == sorted([*range(50), *range(50)])
+        assert numbers(eve, 50) == list(range(50))
+        assert status(second.places[0])["held_sessions"] == ["#ada#d2"]
+        sloth.socket.close()
+        sending.join(PATIENCE_S)
+        wait_until(lambda: status(second.places[0])["held_sessions"] == [])
+
+
+def test_a_program_that_sends_before_it_reads_does_not_wait_for_itself(cluster: Cluster) -> None:
+    """The others would wait for it for a minute, and the test fails sooner than that."""
+    (daemon,) = started(cluster, 1, slow_patience_ms=600_000.0, output_hard_bytes=2**26)
+    with RawClient(daemon.places[0], "selfish") as selfish:
+        selfish.join("own")
+        count = 200
+        selfish.send_bytes(b"".join(selfish.bundle("own", [bytes(100_000)]) for _ in range(count)))
+        assert status(daemon.places[0])["slow_receivers"]["warned"] >= 1
+        assert {read_frame(selfish) for _ in range(count)} == {frames.FrameKind.BUNDLE}
 
 
 def test_the_reason_reaches_a_program_that_reads_on(cluster: Cluster, small_client: None) -> None:

@@ -259,7 +259,7 @@ def test_a_packet_that_is_none_ends_the_connection_of_a_neighbour(cluster: Clust
         caller.sendall(streams.greeting(Greeting(config.digest, 1, 0, 5)))
         assert streams.parse_greeting(memoryview(caller.recv(20)[4:])).answer is Answer.WELCOME
         prefix = packet.prefix(PacketKind.BEAT, digest=config.digest, sender=0, receiver=0, incarnation=5)
-        caller.sendall(streams.length(32) + packet.head(prefix))
+        caller.sendall(streams.length(36) + packet.whole(prefix))
         while caller.recv(10_000):
             pass
     assert status(first.places[0])["counters"]["packet: over another one's connection"] == 1

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from antiphon.config import LinkConfig
-from antiphon.core.ordering.hold import Hold
+from antiphon.core.groups.backpressure import Backpressure
 from antiphon.errors import ConfigError, UsageError
 from antiphon.service import Service
 from antiphon.simulator import plan as plans
@@ -286,16 +286,18 @@ def test_a_swarm_has_everything_but_not_in_one_run() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["swarm", "partition", "crash"])
-def test_daemons_are_lost_while_they_ask_to_hold(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view that ends while somebody waits for a slow reader: one seed of ten shows it at least."""
+def test_daemons_are_lost_while_senders_wait_for_their_readers(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view that ends while senders wait for a slow reader: one seed of ten shows it at least."""
     held: list[bool] = []
-    take_over = Hold.take_over
+    begin_view = Backpressure.begin_view
 
-    def watched(hold: Hold, before: Hold) -> None:
-        held.append(bool(before.daemons))
-        take_over(hold, before)
+    def watched(backpressure: Backpressure) -> None:
+        held.append(bool(backpressure.other_names))
+        begin_view(backpressure)
 
-    monkeypatch.setattr(Hold, "take_over", watched)
+    monkeypatch.setattr(Backpressure, "begin_view", watched)
     seeds = [
         seed
         for seed in range(10)

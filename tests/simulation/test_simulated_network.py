@@ -7,6 +7,7 @@ from antiphon.simulator.network import (
     AnyFault,
     Bandwidth,
     BurstLoss,
+    Corrupt,
     Delay,
     Duplicate,
     Jitter,
@@ -62,6 +63,19 @@ def test_duplicates_are_counted() -> None:
     doubling = path(Duplicate(0.5))
     assert len(times(doubling, 1_000)) == 1_000 + doubling.duplicated
     assert 400 < doubling.duplicated < 600
+
+
+def test_a_damaged_packet_differs_in_one_bit() -> None:
+    damaging = path(Corrupt(0.5))
+    flips = [
+        (int.from_bytes(data) ^ int.from_bytes(PACKET)).bit_count()
+        for turn in range(1_000)
+        for _, data, _ in damaging.carry(PACKET, 100, turn * 10)
+    ]
+    assert len(flips) == 1_000
+    assert sum(flips) == damaging.corrupted
+    assert set(flips) == {0, 1}
+    assert 400 < damaging.corrupted < 600
 
 
 def test_bandwidth_delays_and_then_drops() -> None:

@@ -13,6 +13,7 @@ CLEAN: dict[str, tuple[int, ...]] = {
     "partition": (0,),
     "cascade": (0, 2, 3),
     "mixed": (2, 3),
+    "slow": (8,),
 }
 """Small ones, so that the simulator takes seconds for all."""
 

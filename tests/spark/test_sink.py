@@ -1,7 +1,9 @@
 """`df.write` and `df.writeStream` to groups."""
 
 import threading
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from recorded_groups import Room, numbered, room
 from antiphon import Service
 from antiphon.errors import ConnectError, UsageError
 from antiphon.spark import sink
-from antiphon.spark.options import Writing
-from antiphon.spark.sink import Sender, check_columns, messages_of
+from antiphon.spark.options import QUERY_MAX_BYTES, Writing, check_options
+from antiphon.spark.sink import Sender, check_columns, messages_of, stream_identity
+from antiphon.types import BatchStamp, check_stamp
 
 AGREED = Service.AGREED
 
@@ -76,6 +79,23 @@ def test_columns_must_fit() -> None:
         check_columns(StructType([payload, StructField("tag", StringType())]))
     with pytest.raises(UsageError, match="needs a column payload"):
         check_columns(StructType([StructField("payload", LongType())]))
+
+
+def test_a_stream_is_known_by_its_checkpoint_whatever_its_name() -> None:
+    told = {"sql.streaming.queryId": "0b5e", "streaming.sql.batchId": "7"}
+    assert stream_identity(Writing(), told.get) == ("0b5e", 7)
+    assert stream_identity(Writing(query="copy"), told.get) == ("copy@0b5e", 7)
+    assert stream_identity(Writing(query="copy"), {}.get) is None
+
+
+def test_the_name_of_a_query_leaves_room_for_its_checkpoint() -> None:
+    _, writing = check_options({"query": "q" * QUERY_MAX_BYTES})
+    told = {"sql.streaming.queryId": str(uuid.uuid4()), "streaming.sql.batchId": "7"}
+    found = stream_identity(writing, told.get)
+    assert found is not None
+    check_stamp(BatchStamp(*found, 0, 0, 0))
+    with pytest.raises(UsageError, match=f"1 to {QUERY_MAX_BYTES} visible ASCII characters"):
+        check_options({"query": "q" * (QUERY_MAX_BYTES + 1)})
 
 
 # Senders, without Spark -----------------------------------------------------------------------------------
@@ -176,6 +196,72 @@ def test_a_job_with_a_name_and_a_number_is_done_once(spark: Any, place: Room) ->
         place.send("daily", [b"end"])
         messages = listener.take_until(b"end")
     assert [(m.batch.batch, int(m.payload)) for m in messages] == [(b, n) for b in (1, 2) for n in range(100)]
+
+
+def test_a_backfill_is_delivered_once(spark: Any, place: Room) -> None:
+    """The day before the first one comes last; days that were written are dropped, in whatever order."""
+    frame = spark.range(0, 10, numPartitions=2).selectExpr("cast(id as string) as payload")
+    with place.listening("daily-totals") as listener:
+        for batch in (20261116, 20261117, 20261115, 20261116, 20261115):
+            writer(frame, place, group="daily-totals", query="daily-totals", batch=batch).save()
+        place.send("daily-totals", [b"end"])
+        messages = listener.take_until(b"end")
+    days = (20261116, 20261117, 20261115)
+    assert [m.batch.batch for m in messages] == [day for day in days for _ in range(10)]
+    for day in days:
+        assert sorted(m.payload for m in messages if m.batch.batch == day) == numbered(0, 10)
+
+
+def to_group(rows: Any, address: str, group: str) -> Any:
+    """A stream into a group, as a query with a name."""
+    return rows.writeStream.format("antiphon").options(address=address, group=group, query="copy")
+
+
+def to_group_by_hand(rows: Any, address: str, group: str, *, with_number: bool = False) -> Any:
+    """The same with `foreachBatch`."""
+
+    def write(frame: Any, batch: int) -> None:
+        options: dict[str, Any] = {"address": address, "group": group, "query": "copy"}
+        if with_number:
+            options["batch"] = batch
+        frame.write.format("antiphon").options(**options).mode("append").save()
+
+    return rows.writeStream.foreachBatch(write)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(to_group, id="stream"),
+        pytest.param(to_group_by_hand, id="by-hand"),
+        pytest.param(partial(to_group_by_hand, with_number=True), id="by-hand-with-number"),
+    ],
+)
+def test_a_stream_with_a_name_and_a_new_checkpoint_is_delivered(
+    spark: Any, place: Room, tmp_path: Path, write: Callable[..., Any], request: pytest.FixtureRequest
+) -> None:
+    """Batches count from 0 again, and rows that begin with the same one are no copies; a batch that is run
+    again from its checkpoint is."""
+    group = request.node.callspec.id
+
+    def run(checkpoint: str, name: str, *lines: str) -> None:
+        source = tmp_path / name
+        source.mkdir(exist_ok=True)
+        (source / "rows.txt").write_text("".join(f"{line}\n" for line in lines))
+        rows = spark.readStream.schema("value string").text(str(source)).selectExpr("value as payload")
+        query = write(rows, place.addresses[0], group).option("checkpointLocation", tmp_path / checkpoint)
+        assert query.trigger(availableNow=True).start().awaitTermination(120)
+
+    with place.listening(group) as listener:
+        run("first", "old", "beat", "one")
+        (tmp_path / "first" / "commits" / "0").unlink()
+        run("first", "old", "beat", "one")
+        run("second", "new", "beat", "two")
+        place.send(group, [b"end"])
+        messages = listener.take_until(b"end")
+    assert [m.payload for m in messages] == [b"beat", b"one", b"beat", b"two"]
+    assert [m.batch.batch for m in messages] == [0, 0, 0, 0]
+    assert {m.batch.query.partition("@")[0] for m in messages} == {"copy"}
 
 
 def test_what_cannot_be_written_is_told(spark: Any, place: Room) -> None:

@@ -31,6 +31,8 @@ def test_the_programs_of_the_how_to_run(spark: Any, tmp_path: Path) -> None:
     assert sorted(m.payload for m in found if m.group == "orders-loud") == sorted(
         b"A%s" % number for number in numbered(0, 100)
     )
-    totals = [message.payload for message in found if message.group == "totals"]
-    assert len(totals) == 2
-    assert all(total.endswith(b" 100") for total in totals)
+    totals = [message for message in found if message.group == "totals"]
+    assert all(total.payload.endswith(b" 100") for total in totals)
+    days = [total.batch.batch for total in totals if total.batch.query == "daily-totals"]
+    assert days == [20261116, 20261114, 20261115], "each day once"
+    assert len(totals) == 1 + len(days)

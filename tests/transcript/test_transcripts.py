@@ -224,10 +224,9 @@ def described(data: bytes) -> Iterator[str]:
             case Fragment():
                 yield f"[{number}] {fragment(item)}"
             case Update():
-                hold = ", hold" if item.hold else ""
                 yield (
                     f"[{number}] update of d{item.source}: sent {item.number}, "
-                    f"lts {lts(item.lts)}, aru {lts(item.aru)}{hold}"
+                    f"lts {lts(item.lts)}, aru {lts(item.aru)}"
                 )
             case Skip():
                 numbers = f"{item.first} to {item.last}"

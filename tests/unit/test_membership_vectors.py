@@ -4,7 +4,7 @@ from itertools import combinations
 
 import msgspec
 import pytest
-from vectors import head_of, head_vector, octets, prefix_of
+from vectors import checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
 from antiphon.core.groups import events
@@ -61,11 +61,11 @@ def _leaving_out(*exclusions: tuple[int, int, int]) -> Station:
 
 
 def loose(kind: PacketKind, body: bytes) -> bytes:
-    return packet.head(prefix_of(kind, view=0)) + body
+    return packet.whole(prefix_of(kind, view=0), body)
 
 
 def test_beat() -> None:
-    vector = head_vector("06", "0000000000000000", view="0000000000000000") + BEAT_VECTOR
+    vector = checked(head_vector("06", "0000000000000000", view="0000000000000000") + BEAT_VECTOR)
     assert loose(PacketKind.BEAT, membership.encode(BEAT)) == vector
     assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.BEAT, view=0), BEAT_VECTOR)
     assert membership.parse_beat(BEAT_VECTOR, daemons=10) == BEAT
@@ -95,7 +95,7 @@ def test_a_beat_fits_a_packet_if_daemons_are_left_out() -> None:
 
 
 def test_proposal() -> None:
-    vector = head_vector("07", "0000000000000000", view="0000000000000000") + PROPOSAL_VECTOR
+    vector = checked(head_vector("07", "0000000000000000", view="0000000000000000") + PROPOSAL_VECTOR)
     assert loose(PacketKind.PROPOSAL, membership.encode(PROPOSAL)) == vector
     assert packet.parse(memoryview(vector)) == Loose(head_of(PacketKind.PROPOSAL, view=0), PROPOSAL_VECTOR)
     assert membership.parse_proposal(PROPOSAL_VECTOR, daemons=10) == PROPOSAL

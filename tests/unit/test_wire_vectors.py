@@ -9,13 +9,14 @@ from typing import get_args
 
 import msgspec
 import pytest
-from vectors import head_of, head_vector, octets, prefix_of
+from vectors import checked, head_of, head_vector, octets, prefix_of
 
+from antiphon import limits
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
 from antiphon.types import Cause, Envelope, Left, Message, SlowReceiver, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames, packet
-from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Skip, Update
+from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Pressure, Skip, Update
 
 # Packets --------------------------------------------------------------------------------------------------
 
@@ -24,6 +25,7 @@ def test_hello() -> None:
     vector = head_vector("01", "0000000000000000") + octets(
         "00000000000F4240    # sender's clock: 1,000,000 us",
         "00000000000F423F    # last clock value that the receiver sent",
+        "D1327885            # checksum",
     )
     assert packet.hello(prefix_of(PacketKind.HELLO), 1_000_000, 999_999) == vector
     assert packet.parse(memoryview(vector)) == Hello(
@@ -36,6 +38,7 @@ def test_ack() -> None:
         "0000000000000064    # aru",
         "0000000100000000    # highest number sent",
         "000003E8            # the newest packet came 1,000 us ago",
+        "C6556A89            # checksum",
     )
     assert packet.ack(prefix_of(PacketKind.ACK), 100, 1 << 32, 1_000) == vector
     assert packet.parse(memoryview(vector)) == Ack(
@@ -48,6 +51,7 @@ def test_an_ack_that_asks_for_an_answer() -> None:
         "0000000000000064    # aru",
         "0000000000000065    # highest number sent",
         "00000000            # the newest packet came just now",
+        "9ADA3CE0            # checksum",
     )
     assert packet.ack(prefix_of(PacketKind.ACK), 100, 101, 0, question=True) == vector
     assert packet.parse(memoryview(vector)) == Ack(
@@ -63,6 +67,7 @@ def test_nack() -> None:
         "00000001            # how many",
         "0000000000000070    # first number of the second range",
         "00000010            # how many",
+        "F596A0AF            # checksum",
     )
     assert packet.nack(prefix_of(PacketKind.NACK), 100, [(101, 1), (112, 16)]) == vector
     assert packet.parse(memoryview(vector)) == Nack(
@@ -89,13 +94,13 @@ UPDATE_VECTOR = octets(
     "00                  # flags",
     "0020                # length of what follows",
     "0005                # source daemon",
-    "0001                # flags: hold",
+    "0000                # zero",
     "00000007            # serial",
     "0000000000000009    # number",
     "000000000000000A    # lts",
     "000000000000000B    # aru",
 )
-UPDATE = Update(source=5, hold=True, serial=7, number=9, lts=10, aru=11)
+UPDATE = Update(source=5, serial=7, number=9, lts=10, aru=11)
 
 SKIP_VECTOR = octets(
     "03                  # type: skip",
@@ -126,34 +131,74 @@ def test_a_part_of_a_fragment_has_its_own_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "byte", "number"),
-    [(PacketKind.DATA, "02", 0x0102030405060708), (PacketKind.UNRELIABLE, "03", 0)],
+    ("kind", "byte", "number", "check"),
+    [(PacketKind.DATA, "02", 0x0102030405060708, "2638D470"), (PacketKind.UNRELIABLE, "03", 0, "025AD4B6")],
 )
-def test_data_carries_items(kind: PacketKind, byte: str, number: int) -> None:
-    vector = head_vector(byte, f"{number:016X}") + FRAGMENT_VECTOR + UPDATE_VECTOR + SKIP_VECTOR
+def test_data_carries_items(kind: PacketKind, byte: str, number: int, check: str) -> None:
+    carried = FRAGMENT_VECTOR + UPDATE_VECTOR + SKIP_VECTOR
+    vector = head_vector(byte, f"{number:016X}") + carried + octets(check)
     assert packet.head(prefix_of(kind), number) == vector[: packet.HEAD_BYTES]
     assert packet.parse(memoryview(vector)) == Data(
         head_of(kind, number), count=1, items=[FRAGMENT, UPDATE, SKIP], size_bytes=len(vector)
     )
 
 
-def test_an_update_without_hold() -> None:
-    update = Update(source=5, hold=False, serial=7, number=9, lts=10, aru=11)
-    vector = UPDATE_VECTOR[:6] + octets("0000    # flags: none") + UPDATE_VECTOR[8:]
-    assert packet.update_item(update) == vector
-    read = packet.parse(memoryview(head_vector("02", "0000000000000001") + vector))
+PRESSURE_VECTOR = octets(
+    "04                  # type: pressure",
+    "00                  # flags",
+    "001C                # length of what follows",
+    "0005                # source",
+    "0006                # daemon",
+    "00000007            # serial",
+    "0002                # two slow sessions",
+    "00000001 05         # the first: its number, the length of its name",
+    "736C6F7468          # sloth",
+    "00000102 03         # the second",
+    "616461              # ada",
+)
+PRESSURE = Pressure(source=5, daemon=6, serial=7, sessions=((1, "sloth"), (0x102, "ada")))
+
+
+def test_a_list_of_slow_sessions() -> None:
+    assert packet.pressure_item(PRESSURE) == PRESSURE_VECTOR
+    read = packet.parse(memoryview(checked(head_vector("02", "0000000000000001") + PRESSURE_VECTOR)))
     assert isinstance(read, Data)
-    assert read.items == [update]
+    assert read.items == [PRESSURE]
+
+
+def test_the_longest_list_of_slow_sessions_fits_the_smallest_packet() -> None:
+    name = "x" * limits.SESSION_NAME_MAX_BYTES
+    longest = Pressure(1, 2, 3, tuple((number, name) for number in range(limits.PRESSURE_SESSIONS_MAX)))
+    assert len(packet.pressure_item(longest)) <= packet.capacity(limits.PACKET_MIN_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("at", "octet", "reason"),
+    [
+        (13, 0x03, "cut short"),
+        (13, 0x01, "wrong size"),
+        (13, limits.PRESSURE_SESSIONS_MAX + 1, "too many sessions"),
+        (18, 0x00, "impossible name"),
+        (18, limits.SESSION_NAME_MAX_BYTES + 1, "impossible name"),
+        (19, 0xFF, "impossible name"),
+    ],
+)
+def test_a_bad_list_of_slow_sessions_is_refused(at: int, octet: int, reason: str) -> None:
+    vector = bytearray(PRESSURE_VECTOR)
+    vector[at] = octet
+    with pytest.raises(BadPacket, match=f"pressure: {reason}"):
+        packet.parse(memoryview(checked(head_vector("02", "0000000000000001") + bytes(vector))))
 
 
 def test_a_train_is_packets_back_to_back() -> None:
-    first = head_vector("02", "0000000000000007") + FRAGMENT_VECTOR
+    first = head_vector("02", "0000000000000007") + FRAGMENT_VECTOR + octets("3087A3DC    # checksum")
     second = (
         head_vector("02", "0000000000000008")
         + FRAGMENT_VECTOR[:4]
         + octets("00000008    # offset")
         + FRAGMENT_VECTOR[8:32]
         + octets("20574F524C    # bytes")
+        + octets("F135ECDB      # checksum")
     )
     vector = first + second
     fragment = Fragment(
@@ -177,6 +222,7 @@ def test_room_is_left_for_the_seal() -> None:
         (1, 0x01, "packet: unknown version"),
         (1, 0x02, "packet: unknown version"),
         (1, 0x03, "packet: unknown version"),
+        (1, 0x04, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
         (2, 0x0D, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
@@ -195,7 +241,7 @@ def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> N
     damaged = bytearray(head_vector("02", "0000000000000001") + FRAGMENT_VECTOR)
     damaged[offset] = byte
     with pytest.raises(BadPacket, match=reason):
-        packet.parse(memoryview(damaged))
+        packet.parse(memoryview(checked(bytes(damaged))))
 
 
 # The bundle -----------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Golden bytes written out in hexadecimal, and the packet head that all vectors share."""
 
+from zlib import crc32
+
 from antiphon.wire import packet
 from antiphon.wire.packet import Head, PacketKind
 
@@ -30,7 +32,7 @@ def head_of(kind: PacketKind, number: int = 0, view: int = 0x00000F0000001402) -
 def head_vector(kind: str, number: str, view: str = "00000F0000001402") -> bytes:
     return octets(
         "A7          # magic",
-        "04          # version",
+        "05          # version",
         f"{kind}     # kind",
         "00          # seal: plain",
         "D1E57001    # digest",
@@ -40,3 +42,8 @@ def head_vector(kind: str, number: str, view: str = "00000F0000001402") -> bytes
         f"{view}     # daemon view to whose links the packet belongs",
         f"{number}   # number",
     )
+
+
+def checked(data: bytes) -> bytes:
+    """A packet with its checksum, for vectors that are not about the checksum."""
+    return data + crc32(data).to_bytes(4)

@@ -205,10 +205,12 @@ def _ordering(ordering: dict[str, Any], daemon: str) -> str:
 def _delays(answer: dict[str, Any]) -> Iterator[str]:
     """Why senders must wait, if they must."""
     if answer["slow_sessions"]:
-        yield f"all senders wait for slow receivers here: {_cell(answer['slow_sessions'])}"
+        yield f"slow receivers here, for which those who send to them wait: {_cell(answer['slow_sessions'])}"
     if answer["holding"]:
-        yield f"all senders wait for slow receivers at: {_cell(answer['holding'])}"
-    if not answer["accepting"] and not answer["slow_sessions"] and not answer["holding"]:
+        yield f"slow receivers elsewhere: {_cell(answer['holding'])}"
+    if answer.get("held_sessions"):
+        yield f"sessions here that wait for slow receivers: {_cell(answer['held_sessions'])}"
+    if not answer["accepting"]:
         yield "senders here wait until the other daemons have caught up, or until the view has changed"
 
 
@@ -253,7 +255,7 @@ def _sessions(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _lag(session: dict[str, Any], waited_for: list[str]) -> str:
     """Whether a session does not keep up, and what is done about it."""
     if session["name"] in waited_for:
-        return "slow: all senders wait"
+        return "slow: senders wait"
     if not session.get("is_slow"):
         return ""
     return "slow: no unreliable messages" if session["slow_policy"] == "drop-unreliable" else "slow"

@@ -108,8 +108,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     output_hard_bytes: BufferBytes = limits.SESSION_OUTPUT_HARD_BYTES
     slow_policy: SlowPolicy = "disconnect"
     """For sessions that do not choose one themselves."""
-    slow_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.SLOW_RECEIVER_PATIENCE_US / 1_000
-    """How long a slow session may hold all senders before only its own queue grows."""
+    slow_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.SLOW_PATIENCE_US / 1_000
+    """How long those who send to a slow session wait while it hardly reads, before only its queue grows."""
+    slow_own_patience_ms: Annotated[float, Meta(ge=0, le=3_600_000)] = limits.SLOW_OWN_PATIENCE_US / 1_000
+    """The same for what the slow session sends to itself."""
+    check_addresses: bool = True
+    """Whether a datagram counts only if it comes from the address of the daemon that it names."""
     membership: Preset = "wan"
     suspect_ms: Wait = None
     segment_ms: Wait = None

@@ -26,13 +26,12 @@ class Admission:
 
     @property
     def has_leave(self) -> bool:
-        """Whether new bundles may be ordered when it is this daemon's turn: messages flow, nobody holds, and
-        not too much of ours is unstable."""
+        """Whether new bundles may be ordered when it is this daemon's turn: messages flow, and not too much
+        of ours is unstable."""
         node = self._node
         return (
             node.membership.is_active
             and node.merging is None
-            and not node.hold
             and node.order.own_unstable_bytes < node.config.settings.unstable_bytes
         )
 
@@ -63,8 +62,9 @@ class Admission:
     def admit(self, origin: "Origin", now_us: int) -> None:
         """Order what sessions have sent, as long as there is room."""
         node = self._node
+        holds = node.backpressure.holds if node.backpressure else None
         while self._room_bytes > 0 and self.is_accepting:
-            turn = node.sessions.take(self._lowest(now_us))
+            turn = node.sessions.take(self._lowest(now_us), holds)
             if turn is None:
                 return
             session, pending = turn

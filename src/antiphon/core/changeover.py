@@ -15,6 +15,7 @@ from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import parse_event, parse_groups
 from antiphon.core.groups.membership import Group
 from antiphon.core.groups.merging import Merging
+from antiphon.core.intake import read_late
 from antiphon.core.membership.recovery import Recovery, State, control_bundle, parse_state, state_bundle
 from antiphon.core.membership.rounds import Round
 from antiphon.core.observer import Observer
@@ -95,10 +96,15 @@ class Changeover:
 
     # Exchange -------------------------------------------------------------------------------------------
 
-    def begin(self, joining: tuple[tuple[str, int], ...], now_us: int) -> None:
+    def begin(self, now_us: int) -> None:
         """SendStateTrans (figure 6.12)."""
         order = self._old.order
-        self._joining = joining
+        self._joining = tuple(
+            (event.group, entry.header.lts)
+            for entry in order.undelivered()
+            if entry.daemon == self._me and entry.header.flags & Flag.EVENT
+            if (event := parse_event(entry.bundle, entry.header)).kind == "join"
+        )
         self._own_state = state = State(
             view=self._old.view.id,
             clock=order.lines.clock,
@@ -106,7 +112,7 @@ class Changeover:
             stable=order.lines.stable,
             committed=tuple(sorted(self._commitment.daemons)),
             committed_line=self._commitment.line,
-            joining=joining,
+            joining=self._joining,
             sources=tuple(told for told in map(order.tell, self._old.sources) if told.known or told.held),
         )
         self.origin.send_control(state_bundle(state), now_us)
@@ -124,7 +130,7 @@ class Changeover:
             if len(self._states) == len(self.new.view.members):
                 self._compare(record, now_us)
         elif header.flags & Flag.RECOVERED:
-            self._recover(entry.daemon, body, record)
+            self._recover(entry.daemon, body, record, now_us)
         elif body == RESENT:
             self._resent.add(entry.daemon)
         elif body == DONE:
@@ -145,15 +151,18 @@ class Changeover:
                 record.resent_bytes += len(entry.bundle)
         self.origin.send_control(control_bundle(RESENT, Flag.PHASE), now_us)
 
-    def _recover(self, sender: int, body: bytes, record: Round | None) -> None:
+    def _recover(self, sender: int, body: bytes, record: Round | None, now_us: int) -> None:
         state = self._states.get(sender)
         if state is None or state.view != self._old.view.id or sender == self._me:
             return  # it belongs to a view that was never ours
-        header = bundles.parse(body)
+        header = bundles.parse_from_daemon(body)
         if header.daemon not in self._old.view.members:
             raise BadFrame("recovered bundle: from outside of its view")
+        if header.flags & Flag.EVENT:
+            parse_event(body, header)
         order = self._old.order
         source = self._old.source_of[header.daemon]
+        self._old.reach.check_entry(Entry(source, header, body), now_us)
         if not self._is_newly_joined(header):
             if order.has(source, header.number):
                 return  # it is for another daemon of this site
@@ -162,11 +171,11 @@ class Changeover:
                 return
         if order.recover(Entry(source, header, body)):
             if header.flags & Flag.LATE and header.tag == self._me:
-                original = bundles.payloads(body, header)[0]
-                inner = bundles.parse(original)
-                if inner.daemon not in self._old.view.members:
+                late = read_late(source, body, header)
+                if self._old.source_of.get(late.daemon) != source:
                     raise BadFrame("recovered bundle: from outside of its view")
-                order.recover(Entry(self._old.source_of[inner.daemon], inner, original))
+                self._old.reach.check_entry(late, now_us)
+                order.recover(late)
             if record is not None:
                 record.recovered_bundles += 1
                 record.recovered_bytes += len(body)
@@ -265,7 +274,10 @@ class Changeover:
         """A GROUPS message (figure 6.26): its merge may still take place."""
         if self._merging is None:
             return
-        groups = parse_groups(entry.bundle, entry.header)
+        try:
+            groups = parse_groups(entry.bundle, entry.header)
+        except BadFrame:  # as where it was delivered in its view
+            groups = ()
         if self._merging.add(entry.daemon, groups):
             view_id = ViewId(self._old.view.id, 0, entry.header.lts, entry.daemon)
             self._delivery.merge(self._merging.gathered, view_id)

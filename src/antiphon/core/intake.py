@@ -3,18 +3,22 @@
 from collections import Counter
 from typing import Protocol
 
+from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, parse_event
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.term import Term
 from antiphon.errors import BadFrame
+from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Skip, Update
+from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Pressure, Skip, Update
 
 
 class Situation(Protocol):
     """What the node knows and a bundle does not."""
+
+    backpressure: Backpressure
 
     @property
     def is_between_views(self) -> bool:
@@ -25,6 +29,15 @@ class Situation(Protocol):
 
     def saw_event(self, header: Header, event: GroupEvent, now_us: int) -> None:
         """A join, leave or disconnect has come in; it takes effect later."""
+
+
+def read_late(source: int, data: bytes, header: Header) -> Entry:
+    """The bundle inside one with the LATE flag, which has messages for clients."""
+    original = bundles.payloads(data, header)[0]
+    inner = bundles.parse_from_daemon(original)
+    if inner.flags & ~Flag.CLIENT or inner.service is Service.UNRELIABLE:
+        raise BadFrame("late bundle: not of a client")
+    return Entry(source, inner, original)
 
 
 class Intake:
@@ -40,28 +53,30 @@ class Intake:
         self._counters = counters
 
     def take(self, term: Term, data: Data, now_us: int) -> None:
-        """Data packets that are new to their link, or to the ring."""
+        """Data packets that are new to their link, or to the ring, and that the term has found plausible."""
         reliable = data.head.kind == PacketKind.DATA
         from_ring = data.head.receiver == EVERYBODY
-        mine = term.order.source
         for item in data.items:
-            source = item.source
-            if (source == mine and not from_ring) or source not in term.source_of:
-                self._counters["item: impossible source"] += 1
-            elif not reliable:
-                if isinstance(item, Fragment) and source != self._me:
+            if not reliable:
+                if isinstance(item, Fragment) and item.source != self._me:
                     self._take_unreliable(term, item, now_us, from_ring)
-            elif source not in term.reassembly:
-                self._counters["item: impossible source"] += 1
             elif isinstance(item, Fragment):
                 self._take_fragment(term, item, now_us, from_ring)
             elif isinstance(item, Update):
                 term.order.update(item)
                 term.forwarder.update(item, from_ring)
-                term.hold.heard(item)
+            elif isinstance(item, Pressure):
+                self._take_pressure(term, item, now_us, from_ring)
             else:
                 term.order.skip(item)
                 term.forwarder.skip(item, now_us, from_ring)
+
+    def _take_pressure(self, term: Term, pressure: Pressure, now_us: int, from_ring: bool) -> None:
+        if term.source_of.get(pressure.daemon) != pressure.source or pressure.daemon == self._me:
+            self._counters["item: impossible source"] += 1
+            return
+        term.forwarder.pressure(pressure, from_ring)
+        self._situation.backpressure.receive(pressure, now_us)
 
     def _take_fragment(self, term: Term, fragment: Fragment, now_us: int, from_ring: bool) -> None:
         term.forwarder.fragment(fragment, from_ring)
@@ -84,9 +99,19 @@ class Intake:
 
     def _take_bundle(self, term: Term, fragment: Fragment, data: bytes, now_us: int) -> None:
         source = fragment.source
-        header = bundles.parse(data)
+        header = bundles.parse_from_daemon(data)
         if (term.source_of.get(header.daemon), header.number) != (source, fragment.number):
             raise BadFrame("bundle: not what its fragments said")
+        if header.service is Service.UNRELIABLE:
+            raise BadFrame("bundle: unreliable, in the order")
+        # All of it is read before any of it counts: what the order has got it delivers.
+        event = parse_event(data, header) if header.flags & Flag.EVENT else None
+        late = None
+        if header.flags & Flag.LATE and header.tag == self._me:
+            late = read_late(source, data, header)
+            if term.source_of.get(late.header.daemon) != source:
+                raise BadFrame("late bundle: of another source")
+            term.reach.check_entry(late, now_us)
         entry = Entry(source, header, data)
         # What others send in the new view comes after all that is still to do for it here.
         is_early = self._situation.is_between_views and not header.flags & Flag.CONTROL
@@ -94,11 +119,10 @@ class Intake:
         if not term.order.receive(entry, in_order=in_order):
             self._counters["bundle: duplicate"] += 1
             return
-        if header.flags & Flag.LATE and header.tag == self._me:
-            original = bundles.payloads(data, header)[0]
-            term.order.receive_late(Entry(source, bundles.parse(original), original))
-        elif header.flags & Flag.EVENT:
-            self._situation.saw_event(header, parse_event(data, header), now_us)
+        if late is not None:
+            term.order.receive_late(late)
+        elif event is not None:
+            self._situation.saw_event(header, event, now_us)
 
     def _take_unreliable(self, term: Term, fragment: Fragment, now_us: int, from_ring: bool) -> None:
         term.forwarder.unreliable(fragment, from_ring)
@@ -113,7 +137,11 @@ class Intake:
         if self._situation.is_between_views:
             return  # it may be lost, and its view is not ours yet
         try:
-            header = bundles.parse(data)
+            header = bundles.parse_from_daemon(data)
+            if (header.daemon, header.number) != (fragment.source, fragment.number):
+                raise BadFrame("bundle: not what its fragments said")
+            if header.service is not Service.UNRELIABLE or header.flags & ~Flag.CLIENT:
+                raise BadFrame("bundle: not to be sent unreliably")
             term.order.saw_unreliable(header.lts)
             self._delivery.message(fragment.source, header, data)
         except BadFrame as error:

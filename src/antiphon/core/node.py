@@ -22,11 +22,13 @@ a `Changeover` with a second term, over whose links the recovery runs.
 
 from collections import Counter
 
+from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.effects import Datagram
 from antiphon.core.groups.backlog import Band, holds_senders
+from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, groups_bundle, parse_event, parse_groups
 from antiphon.core.groups.merging import Merging
@@ -36,13 +38,14 @@ from antiphon.core.groups.slow import SlowSessions
 from antiphon.core.intake import Intake
 from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Ring
+from antiphon.core.membership.credence import Credence
 from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.door import Door
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
@@ -54,7 +57,7 @@ from antiphon.core.term import Term, earliest_us
 from antiphon.core.watch import Watch
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
-from antiphon.wire import frames, membership, packet
+from antiphon.wire import frames, packet
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
 
@@ -88,6 +91,9 @@ class Node:
         self.sessions = Sessions(name)
         self.admission = Admission(self)
         self.delivery = Delivery(self.me, config.site_of, self.sessions, self.frames)
+        self.backpressure = Backpressure(
+            self.me, config.daemon_names, config.settings, self.delivery.membership
+        )
         self.merging: Merging | None = None
         """While groups are put together after daemons have come."""
         self._observer = observer
@@ -96,13 +102,16 @@ class Node:
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[Header, GroupEvent]] = []  # seen before groups can count them
-        alone = DaemonView(stamp_after(wall_us << 10, self.me), (self.me,), (incarnation,), ())
+        start = stamp_after(wall_us % limits.LTS_START_MAX_US * limits.LTS_PER_US, self.me)
+        alone = DaemonView(start, (self.me,), (incarnation,), ())
+        self._credence = Credence(start, now_us)
         self.streams = Streams(config, self.me, self._working, self._receive, self.counters, self.datagrams)
         self.term = self._term_of(alone, alone.id, now_us)
         self._origin = self._origin_in(self.term)
         if observer is not None:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
+        self._door = Door(self.membership, self._credence, config.daemon_count, self.counters)
         self._watch = Watch(self.membership, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
@@ -158,11 +167,6 @@ class Node:
         return self.term.order
 
     @property
-    def hold(self) -> Hold:
-        """Of the installed view."""
-        return self.term.hold
-
-    @property
     def links(self) -> dict[int, Link]:
         """Of the view that is being formed, or of the installed one; none while there is no view."""
         term = self._working()
@@ -187,8 +191,9 @@ class Node:
 
     # Events: the network ----------------------------------------------------------------------------------
 
-    def receive(self, data: memoryview, segment_bytes: int, now_us: int) -> None:
-        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call.
+    def receive(self, data: memoryview, segment_bytes: int, now_us: int, origin: int | None = None) -> None:
+        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call. `origin` is
+        the daemon from whose address it came, or no daemon's number; None if the driver does not know.
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
@@ -199,9 +204,9 @@ class Node:
             elif incoming.head.sender in self.streams.states:
                 self.counters["packet: not over its connection"] += 1
             else:
-                self._receive(incoming, now_us)
+                self._receive(incoming, now_us, origin)
 
-    def _receive(self, incoming: Packet, now_us: int) -> None:
+    def _receive(self, incoming: Packet, now_us: int, origin: int | None = None) -> None:
         self.is_settled = False
         head = incoming.head
         if head.digest != self.config.digest:
@@ -209,9 +214,11 @@ class Node:
         elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
             if head.sender != self.me:  # a multicast comes back to its sender, too
                 self.counters["packet: not from a neighbour"] += 1
+        elif origin not in (None, head.sender):
+            self.counters["packet: from an address that is not its sender's"] += 1
         elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
             assert isinstance(incoming, Loose)
-            self._receive_loose(incoming, now_us)
+            self._door.receive(incoming, self.order.lines.clock, now_us)
         else:
             self._receive_in_view(incoming, now_us)
 
@@ -232,18 +239,6 @@ class Node:
             if self._changeover is not None:
                 self.membership.progress(now_us)
 
-    def _receive_loose(self, incoming: Loose, now_us: int) -> None:
-        head = incoming.head
-        try:
-            if head.kind == PacketKind.BEAT:
-                beat = membership.parse_beat(incoming.body, self.config.daemon_count)
-                self.membership.hear(head.sender, head.incarnation, beat, now_us)
-            else:
-                proposal = membership.parse_proposal(incoming.body, self.config.daemon_count)
-                self.membership.propose(head.sender, proposal, now_us)
-        except BadPacket as error:
-            self.counters[error.reason] += 1
-
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
         self._watch.notice_pause(self._working(), now_us)
@@ -258,7 +253,9 @@ class Node:
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
-        deadline_us = self.membership.next_deadline_us()
+        deadline_us = earliest_us(
+            self.membership.next_deadline_us(), self.backpressure.due_us(self.membership.is_active)
+        )
         term = self._working()
         if term is not None:
             deadline_us = earliest_us(deadline_us, term.next_deadline_us())
@@ -305,23 +302,28 @@ class Node:
         self._stop_listening(client)
         self.is_settled = False
 
-    def backlog(self, session: int, waiting_bytes: int, now_us: int) -> Band:
-        """How much output waits for this session in the driver, told whenever that leaves the band that was
-        answered the last time, or at first `settings.output_soft_bytes`. At the hard limit the driver gives
-        up by itself: it says Goodbye with code "slow-receiver" and calls `lost`."""
+    def backlog(self, session: int, waiting_bytes: int, read_bytes: int, now_us: int) -> Band:
+        """How much output waits for this session in the driver, and how much it has read in all.
+
+        The driver tells it whenever the first leaves the band that was answered the last time, or at first
+        `settings.output_soft_bytes`, and again and again while the session is behind. At the hard limit the
+        driver gives up by itself: it says Goodbye with code "slow-receiver" and calls `lost`.
+        """
         client = self._session(session)
-        held = holds_senders(client.lag, client.slow)
+        were_waiting = holds_senders(client.lag, client.slow)
         band = self._slow.told(client, waiting_bytes)
         if not holds_senders(client.lag, client.slow):
-            self.hold.caught_up(session)
-        elif not held:  # else patience with it may be over already, and is not renewed
-            self.hold.behind(session, now_us + round(self.config.settings.slow_patience_ms * 1_000))
+            self.backpressure.caught_up(session)
+        elif not were_waiting:
+            self.backpressure.behind(client, read_bytes, now_us)
+        else:  # patience with it may be over already; then it is not renewed
+            self.backpressure.has_read(session, read_bytes, now_us)
         self.is_settled = False
         return band
 
     def _stop_listening(self, session: Session) -> None:
         """Nothing more goes to this session, and nobody waits for it."""
-        self.hold.caught_up(session.number)
+        self.backpressure.caught_up(session.number)
         self.sessions.dropping.discard(session.number)
         self.delivery.changed()
 
@@ -337,21 +339,33 @@ class Node:
 
     # The membership's requests ----------------------------------------------------------------------------
 
+    # The stamps of the membership follow every clock that is believed. The clock of a view follows only those
+    # that its other members would find plausible, too: the rest of the way it goes with the next view.
+
+    @property
+    def _newest_term(self) -> Term:
+        return self.term if self._changeover is None else self._changeover.new
+
     @property
     def clock(self) -> int:
         """Lamport's."""
-        term = self.term if self._changeover is None else self._changeover.new
-        return term.order.lines.clock
+        return max(self._newest_term.order.lines.clock, self._credence.ahead)
 
     def tick(self) -> int:
         """A stamp of the Lamport clock."""
-        term = self.term if self._changeover is None else self._changeover.new
-        return term.order.lines.tick()
+        lines = self._newest_term.order.lines
+        if self._credence.ahead <= lines.clock:
+            return lines.tick()
+        self._credence.ahead = stamp_after(self._credence.ahead, self.me)
+        return self._credence.ahead
 
     def witness(self, lts: int) -> None:
-        """Another daemon's clock shows this."""
-        term = self.term if self._changeover is None else self._changeover.new
-        term.order.lines.saw(lts)
+        """Another daemon's clock shows this, and is believed."""
+        term = self._newest_term
+        if lts <= term.view.id + limits.LTS_LEAD // 2:
+            term.order.lines.saw(lts)
+        else:
+            self._credence.ahead = max(self._credence.ahead, lts)
 
     def freeze(self) -> None:
         """The installed view stops working. What its lines have already allowed is delivered."""
@@ -361,10 +375,8 @@ class Node:
 
     def form(self, view: DaemonView, now_us: int) -> None:
         """Build the links of `view` and begin to exchange state over them."""
-        old = self.term.order
         self._early_joins.clear()  # those of the view that ends take effect with it
-        new = self._term_of(view, old.lines.clock, now_us)
-        new.hold.take_over(self.term.hold)
+        new = self._term_of(view, self.term.order.lines.clock, now_us)
         self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
             self.config,
@@ -377,14 +389,7 @@ class Node:
             self._commitment,
             self._observer,
         )
-        joining = [
-            (parse_event(entry.bundle, entry.header), entry.header.lts)
-            for entry in old.undelivered()
-            if entry.daemon == self.me and entry.header.flags & Flag.EVENT
-        ]
-        self._changeover.begin(
-            tuple((event.group, lts) for event, lts in joining if event.kind == "join"), now_us
-        )
+        self._changeover.begin(now_us)
 
     def give_up(self) -> None:
         """Drop the view that is being formed."""
@@ -420,6 +425,7 @@ class Node:
             {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
         )
         self.membership.installed(recovery.together, now_us)
+        self.backpressure.begin_view()
         if self._observer is not None:
             self._observer.installed(term.view, tuple(sorted(recovery.together)))
         self.merging = None
@@ -468,12 +474,19 @@ class Node:
         The cost of this is per call, so that a driver with many events at hand calls it once.
         """
         self.is_settled = True
-        if self.hold.is_wanted_here:
-            self.hold.timeout(now_us)
+        if self.backpressure:
+            self.backpressure.timeout(now_us)
+        if self.backpressure.is_eased:
+            self.backpressure.is_eased = False
+            self.sessions.unpark()
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
         if self.membership.is_active:
             self._settle_order(now_us)
+            self.is_settled = self.is_settled and not self.backpressure.is_eased
+            pressure = self.backpressure.announcement(self.order.source, now_us)
+            if pressure is not None:
+                self.forwarder.pressure(pressure)
         term = self._working()
         if term is None:
             return
@@ -553,8 +566,10 @@ class Node:
         self.delivery.event(entry.daemon, header, event, lambda group: (view_id, None))
         if event.kind == "join" and entry.daemon == self.me:
             self._origin.joined(event.group)
-        elif event.kind == "disconnect":
-            self.order.forget_session(entry)
+        else:
+            self.backpressure.is_eased |= self.sessions.has_parked  # a slow receiver may have left
+            if event.kind == "disconnect":
+                self.order.forget_session(entry)
 
     def _merge(self, entry: Entry, now_us: int) -> None:
         """A daemon's members are known; when all are, the groups are whole again."""
@@ -575,16 +590,7 @@ class Node:
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
-        return (
-            self.is_settled_down
-            and not self.sessions.waiting
-            and not self.order.held_count
-            and not self.order.ahead_count
-            and self.forwarder.is_quiet
-            and all(link.is_quiet for link in self.links.values())
-            and (self.ring is None or self.ring.is_quiet)
-            and not self.term.has_news
-        )
+        return self.is_settled_down and not self.sessions.waiting and self.term.is_quiet
 
     def status(self, now_us: int) -> dict[str, object]:
         """What `antiphon status` shows, ready for JSON: daemon, sites, links, groups, sessions, ordering,

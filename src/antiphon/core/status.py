@@ -36,10 +36,9 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
         "daemons": list(names),
         "sites": [site.name for site in config.sites],
         "accepting": node.admission.is_accepting,
-        "holding": [names[daemon] for daemon in sorted(node.hold.daemons)],
-        "slow_sessions": [
-            session.private_name for session in node.sessions if session.number in node.hold.slow_sessions
-        ],
+        "holding": node.backpressure.other_names,
+        "slow_sessions": node.backpressure.slow_names,
+        "held_sessions": [session.private_name for session in node.sessions.parked],
         "slow_receivers": {
             "now": sum(bool(session.lag) for session in node.sessions),
             "warned": node.sessions.warned,

@@ -1,7 +1,7 @@
 """What a daemon has once per daemon view: links, trees, order and flow control, all built from the view.
 
-Nothing of it outlives the view. In particular no credit, window or wish to hold is carried over, so none can
-be lost on the way.
+Nothing of it outlives the view. In particular no credit or window is carried over, so none can be lost on the
+way.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,13 +14,13 @@ from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Mate, Ring
 from antiphon.core.links.tcp import Stream
 from antiphon.core.membership.view import DaemonView
-from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
 from antiphon.core.ordering.updates import Announcer
 from antiphon.core.overlay import routing
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.core.overlay.topology import segments
+from antiphon.core.plausible import Reach
 from antiphon.errors import BadPacket
 from antiphon.wire.packet import Data, Packet, Update
 
@@ -76,7 +76,10 @@ class Term:
         branches = routing.branches(config, self.segments, view.links, me)
         self.forwarder = Forwarder(branches, self.links, self.ring, delta_us)
         self.order = SymmetricOrder(config.daemon_count, me, self.segments, view.id, clock)
-        self.hold = Hold(me)
+        self.reach = Reach(self.order, self.source_of, view.id, len(mine) == 1, now_us)
+        if self.ring is not None:
+            self.ring.check_site = self.reach.check_token
+        self._serial = 0  # of our last update
         self.announcer = Announcer(delta_us, now_us, view.id)
         under_way_bytes = 4 * (settings.unstable_bytes + limits.FRAME_MAX_BYTES)
         self.reassembly = {
@@ -101,13 +104,14 @@ class Term:
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
         """A packet of this view came in: what is new of it. BadPacket if no neighbour can have sent it."""
         head = incoming.head
+        if isinstance(incoming, Data):
+            self.reach.check(incoming, now_us)
         ring = self.ring
         if ring is not None and head.sender in ring.mates:
             found = ring.receive(incoming, now_us)
             if ring.is_fresh:
                 ring.is_fresh = False
                 self.order.turn(ring.site_sequence, ring.site_lts)
-                self.hold.mates = ring.holds
             return found
         if head.sender not in self.links or head.receiver != self._me:
             raise BadPacket("packet: not from a neighbour")
@@ -130,7 +134,6 @@ class Term:
             number=order.issued,
             lts=order.lines.clock,
             aru=order.lines.aru,
-            holds=self.hold.is_wanted_here,
             is_wanted=is_wanted,
             matters=order.highest_lts > order.lines.own_aru,
         )
@@ -154,17 +157,27 @@ class Term:
         if not self.speaks:
             return False
         _, lts, aru = self._word
-        return self.announcer.is_due(self.order.highest_lts, lts, aru, self.hold.is_wanted_in_segment)
+        return self.announcer.is_due(self.order.highest_lts, lts, aru)
 
     def announce(self, now_us: int) -> None:
         """Tell the others, if it is time."""
-        hold = self.hold.is_wanted_in_segment
-        if not self.has_news or self.announcer.due_us(hold) > now_us:
+        if not self.has_news or self.announcer.due_us > now_us:
             return
         number, lts, aru = self._word
-        self.announcer.announced(now_us, lts, aru, hold)
-        update = Update(self.order.source, hold, self.hold.next_serial(), number, lts, aru)
-        self.forwarder.announce(update)
+        self.announcer.announced(now_us, lts, aru)
+        self._serial += 1
+        self.forwarder.announce(Update(self.order.source, self._serial, number, lts, aru))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
+        order = self.order
+        return (
+            not (order.held_count or order.ahead_count or self.has_news)
+            and self.forwarder.is_quiet
+            and all(link.is_quiet for link in self.links.values())
+            and (self.ring is None or self.ring.is_quiet)
+        )
 
     # Time -------------------------------------------------------------------------------------------------
 
@@ -182,9 +195,9 @@ class Term:
 
     def next_deadline_us(self) -> int | None:
         """When there is something to do. Asked after every event."""
-        deadline_us = earliest_us(self.forwarder.due_us, self.hold.due_us())
+        deadline_us = self.forwarder.due_us
         if self.has_news:
-            due_us = self.announcer.due_us(self.hold.is_wanted_in_segment)
+            due_us = self.announcer.due_us
             if deadline_us is None or due_us < deadline_us:
                 deadline_us = due_us
         for link in self.links.values():

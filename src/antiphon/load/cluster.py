@@ -1,5 +1,6 @@
 """A cluster of real daemon processes on loopback, for measurements."""
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -64,7 +65,7 @@ def as_toml(config: Config, rate_bytes_per_s: int = 0, *, spread: bool = False) 
     for key in config.settings.__struct_fields__:
         value = getattr(config.settings, key)
         if value is not None:  # left to the preset
-            text += f'{key} = "{value}"\n' if isinstance(value, str) else f"{key} = {value}\n"
+            text += f"{key} = {json.dumps(value)}\n"  # what JSON and TOML write alike
     for site in config.sites:
         text += f'\n[[site]]\nname = "{site.name}"\n'
         for daemon in site.daemon:

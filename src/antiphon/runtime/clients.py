@@ -17,6 +17,7 @@ oldest gets what its socket takes at once and is closed.
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 
 from msgspec import Struct
 
@@ -41,10 +42,13 @@ FAREWELLS_MAX = 256
 FAREWELL_TIMEOUT_US = 3_000_000
 """How long the last words may take to be read."""
 SLOW_GRACE_US = 1_000_000
-"""Nobody is cut off sooner than this after the warning: when a hold or a change of view ends, more than the
-hard limit may come in one turn, which is not the receiver's fault. Whoever has taken something in that time
-gets as much again, as long as the senders hold for it: then what can come is bounded. With a shorter
-`slow_patience_ms` it is that."""
+"""A slow receiver is not cut off sooner than this after the warning, nor while those who send to it wait for
+it: when they go on, or after a change of view, more than the hard limit may come in one turn, which is not
+the receiver's fault. With a shorter `slow_patience_ms` it is that."""
+LOOK_US = 25_000
+"""How often the node is told what a slow receiver has read."""
+LOOKS_MAX = 256
+"""Slow receivers that are looked at in one turn; if there are more, each is looked at more rarely."""
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
 """After the system had no room for a connection."""
@@ -96,6 +100,9 @@ class Clients:
         self._greetings: dict[Connection, None] = {}
         self._farewells: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
+        self._behind: dict[Connection, None] = {}
+        """Sessions that were warned and do not keep up yet."""
+        self._look_us = 0
         self._touched: list[Connection] = []
         self._shared = memoryview(bytearray(READ_BYTES))
         self._has_priorities = False
@@ -162,6 +169,8 @@ class Clients:
         deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self._farewells) if some]
         if self._accepts_at_us is not None:
             deadlines.append(self._accepts_at_us)
+        if self._behind:
+            deadlines.append(self._look_us)
         return min(deadlines, default=None)
 
     def timeout(self, now: int) -> None:
@@ -174,6 +183,8 @@ class Clients:
             self._close(late)
         if self._accepts_at_us is not None and self._accepts_at_us <= now:
             self._go_on_accepting()
+        if self._behind and self._look_us <= now:
+            self._look_at_slow(now)
 
     def stop(self) -> None:
         """Say goodbye to everybody, as far as their sockets take it at once, and close everything."""
@@ -374,24 +385,29 @@ class Clients:
 
     def _is_spared(self, connection: Connection, now: int) -> bool:
         """Whether a client for which too much waits has more time to read it."""
-        if connection.spared_until_us > now:
-            return True
-        is_reading = connection.has_read()
-        if is_reading and connection.session in self._node.hold.slow_sessions:
-            connection.spared_until_us = now + self._grace_us
-            return True
-        return False
+        return connection.spared_until_us > now or self._node.backpressure.bounds(connection.session)
+
+    def _look_at_slow(self, now: int) -> None:
+        """Tell the node what slow receivers have read meanwhile; cut off those for whom time is up."""
+        self._look_us = now + LOOK_US
+        for connection in list(islice(self._behind, LOOKS_MAX)):
+            del self._behind[connection]
+            if connection.phase is Phase.OPEN:
+                self._behind[connection] = None  # last in turn
+                self._tell_backlog(connection, connection.waiting_bytes, now)
+                self._after_write(connection, now)
 
     def _tell_backlog(self, connection: Connection, waiting_bytes: int, now: int) -> None:
         """The node wants to know how much output waits; it may have a warning for the client."""
-        band = self._node.backlog(connection.session, waiting_bytes, now)
+        band = self._node.backlog(connection.session, waiting_bytes, connection.read_bytes, now)
         connection.low_bytes, connection.high_bytes = band.low_bytes, band.high_bytes
         notice = band.notice
         if notice is None:
             return
         if not notice.is_over:
             connection.spared_until_us = now + self._grace_us
-            connection.has_read()  # from now on
+            self._behind[connection] = None
+            self._look_us = max(self._look_us, now + LOOK_US)
             self._notices.say(
                 "slow",
                 "%s reads too slowly (policy %s): %d bytes wait for it, it is cut off at %d",
@@ -401,6 +417,7 @@ class Clients:
                 notice.hard_bytes,
             )
         else:
+            self._behind.pop(connection, None)
             self._notices.tell(
                 "caught-up",
                 "%s keeps up again; %d unreliable messages were not given to it so far",
@@ -489,7 +506,7 @@ class Clients:
         self._watch(connection)
 
     def _close(self, connection: Connection) -> None:
-        for crowd in (self._greetings, self._farewells, self._paused):
+        for crowd in (self._greetings, self._farewells, self._paused, self._behind):
             crowd.pop(connection, None)
         if connection.interest:
             self._loop.unregister(connection.fileno())

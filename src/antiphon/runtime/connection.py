@@ -56,8 +56,7 @@ class Connection:
         """The node is told when at most, or more than, this waits."""
         self.spared_until_us = sys.maxsize
         """It is not cut off as a slow receiver before this; known once it was warned."""
-        self._taken_bytes = 0  # of the output that could not be written at once
-        self._read_before = (0, 0)
+        self._written_bytes = 0
         self.name = ""
         self.priority = 0
         """Of its session, too."""
@@ -175,6 +174,7 @@ class Connection:
         except OSError:
             self.is_deaf = True
             sent = self.waiting_bytes
+        self._written_bytes += sent
         if sent == self.waiting_bytes:
             self._output.clear()
             self.waiting_bytes = 0
@@ -194,7 +194,6 @@ class Connection:
 
     def _drop_sent(self, sent: int) -> None:
         self.waiting_bytes -= sent
-        self._taken_bytes += sent
         output = self._output
         while sent >= (size := len(output[0])):
             output.popleft()
@@ -204,15 +203,14 @@ class Connection:
             output[0] = memoryview(output[0])[sent:]
             self._is_begun = True
 
-    def has_read(self) -> bool:
-        """Whether the client has read something since this was last asked: its socket has taken output, or
-        less of that lies in the kernel, which keeps so much that a slow reader makes no room for long."""
-        lying = bytearray(4)
+    @property
+    def read_bytes(self) -> int:
+        """How much output the client has read in all, but for a constant: what was written, less what the
+        kernel still has. The kernel keeps so much that a slow reader makes no room for more for long."""
+        kept = bytearray(4)
         with suppress(OSError):
-            fcntl.ioctl(self._client, termios.TIOCOUTQ, lying)
-        before, now = self._read_before, (self._taken_bytes, int.from_bytes(lying, sys.byteorder))
-        self._read_before = now
-        return now[0] > before[0] or now[1] < before[1]
+            fcntl.ioctl(self._client, termios.TIOCOUTQ, kept)
+        return self._written_bytes - int.from_bytes(kept, sys.byteorder)
 
     def drop_output(self) -> None:
         """Forget what waits, but for the rest of a frame that the client has seen the start of."""

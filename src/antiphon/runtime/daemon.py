@@ -19,10 +19,12 @@ from msgspec import structs
 from antiphon import config as configuration
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
+from antiphon.core.membership.credence import DOUBTS
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
 from antiphon.core.streams.exchange import Exchange
 from antiphon.runtime import process, status
+from antiphon.runtime.addresses import STRANGER
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
@@ -43,6 +45,8 @@ LOOK_INTERVAL_US = 1_000_000
 """Between two looks at buffers and links, for the trace."""
 USUAL_DROPS = ("packet: of another view",)
 """What every change of the view brings with it: counted, but no news for a log."""
+TOLD_AFTER = 10
+"""What was refused only until it is proven is told from so many on: the return of a daemon brings a few."""
 
 _logger = logging.getLogger("antiphon.daemon")
 _serving: WeakSet["Daemon"] = WeakSet()
@@ -150,6 +154,7 @@ class Daemon:
         own = addresses.pop(self._number)
         with ExitStack() as opened:
             self._udp = UdpSocket(own, addresses, self._offload)
+            self._udp.addresses.is_checked = config.settings.check_addresses
             opened.callback(self._udp.close)
             self._streams = self._open_streams()
             if self._streams is not None:
@@ -300,6 +305,9 @@ class Daemon:
         news = refused - self._told_drops
         for reason in USUAL_DROPS:
             self._told_drops[reason] += news.pop(reason, 0)
+        for reason in DOUBTS:
+            if news[reason] < TOLD_AFTER:
+                del news[reason]  # until there are more
         if news:
             self._told_drops += news
             dropped = ", ".join(f"{reason} ({count} times)" for reason, count in sorted(news.items()))
@@ -315,16 +323,19 @@ class Daemon:
     def _receiver(self, now: int) -> Deliver:
         """What becomes of each datagram that is read now."""
         node, multicast = self._node, self._multicast
-        if multicast is None:
-            return lambda data, segment_bytes: node.receive(data, segment_bytes, now)
 
-        def take(data: memoryview, segment_bytes: int) -> None:
-            if multicast.is_probe(data):
-                multicast.take(data, now)
-            else:
-                node.receive(data, segment_bytes, now)
+        def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
+            if origin == STRANGER:
+                self._find_out(now)
+            if multicast is None or not multicast.is_probe(data) or not multicast.take(data, now, origin):
+                node.receive(data, segment_bytes, now, origin)
 
         return take
+
+    def _find_out(self, now: int) -> None:
+        """Something came from an unknown address: a daemon may have moved."""
+        assert self._loop is not None
+        self._udp.addresses.find_out(self._loop.call_soon_threadsafe, now)
 
     def _settle(self, now: int) -> bool:
         """Carry out what the node left behind; False if more is left to do."""

@@ -18,7 +18,7 @@ from antiphon import config as configuration
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.errors import BadPacket
-from antiphon.runtime.udp import Deliver, TrainReader, UdpSocket, enlarge
+from antiphon.runtime.udp import Deliver, UdpSocket, enlarge
 from antiphon.wire import packet
 from antiphon.wire.packet import EVERYBODY, Loose, PacketKind
 
@@ -81,7 +81,7 @@ class Multicast:
             place = socket.inet_aton(self.address[0]) + socket.inet_aton(str(self._udp.address[0]))
             joined.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, place)
             self._udp.add_group(self.address)
-            self._reader = TrainReader(joined, self._udp.offload, self._udp.counters)
+            self._reader = self._udp.reader_of(joined)
             self._socket = joined
         except OSError as error:
             joined.close()
@@ -121,9 +121,9 @@ class Multicast:
         """Read what others sent to the group; our own comes back to us, and is left out."""
         own = self._own
 
-        def take(data: memoryview, segment_bytes: int) -> None:
+        def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
             if data[_SENDER_OFFSET : _SENDER_OFFSET + _SENDER.size] != own:
-                deliver(data, segment_bytes)
+                deliver(data, segment_bytes, origin)
 
         self._reader.drain(take)
 
@@ -131,19 +131,25 @@ class Multicast:
         """Whether a datagram is for this class and not for the node."""
         return len(data) > _KIND_OFFSET and data[_KIND_OFFSET] in _PROBE_KINDS
 
-    def take(self, data: memoryview, now_us: int) -> None:
-        """A probe, or the answer to one."""
+    def take(self, data: memoryview, now_us: int, origin: int | None = None) -> bool:
+        """A probe, or the answer to one, of the daemon `origin` if that is known; False if it is neither."""
         try:
             found = packet.parse(data)
         except BadPacket:
-            return
+            return False
         head = found.head
-        if not isinstance(found, Loose) or head.digest != self._digest or head.sender not in self._mates:
-            return
+        if (
+            not isinstance(found, Loose)
+            or head.digest != self._digest
+            or head.sender not in self._mates
+            or origin not in (None, head.sender)
+        ):
+            return False
         if head.kind == PacketKind.PROBE:
             self._say(PacketKind.PROBED, head.sender)
         elif head.receiver == self._me:
             self._answered_us[head.sender] = now_us
+        return True
 
     # Probing ----------------------------------------------------------------------------------------------
 
@@ -160,7 +166,7 @@ class Multicast:
         self._say(PacketKind.PROBE, EVERYBODY)
 
     def _say(self, kind: PacketKind, receiver: int) -> None:
-        data = packet.head(
+        data = packet.whole(
             packet.prefix(
                 kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation
             )

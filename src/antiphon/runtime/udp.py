@@ -19,7 +19,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from antiphon.core.effects import Datagram
-from antiphon.errors import ConfigError, ConnectError
+from antiphon.errors import ConnectError
+from antiphon.runtime.addresses import Addresses, SocketAddress
 from antiphon.wire.packet import EVERYBODY
 
 READS_PER_WAKE = 16
@@ -43,9 +44,9 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SEGMENT.size)
 _FULL = (errno.EAGAIN, errno.ENOBUFS)
 _NO_SEGMENTATION = (errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP)
 
-SocketAddress = tuple[str | int | bytes, ...]
-Deliver = Callable[[memoryview, int], None]
-"""Called with a datagram or a train, and the size of its packets."""
+Deliver = Callable[[memoryview, int, int | None], None]
+"""Called with a datagram or a train, the size of its packets, and whose address it came from: the number of a
+daemon, STRANGER, or None if nothing follows from it."""
 
 
 class Offload(Struct, frozen=True):
@@ -80,11 +81,16 @@ class UdpSocket:
     ) -> None:
         self.offload = probe() if offload is None else offload
         self.counters = UdpCounters()
-        family, self._own, self._peers = _resolve_all(address, peers)
+        self.addresses = Addresses(address, peers)
+        self._own, self._peers = self.addresses.own, self.addresses.targets
         self._one_by_one: set[int] = set()
         self._segment_option: dict[int, list[tuple[int, int, bytes]]] = {}
-        self._socket = _bind(family, self._own, address)
-        self._reader = TrainReader(self._socket, self.offload, self.counters)
+        self._socket = _bind(self.addresses.family, self._own, address)
+        self._reader = self.reader_of(self._socket)
+
+    def reader_of(self, source: socket.socket) -> "TrainReader":
+        """A reader of what our peers send to a socket."""
+        return TrainReader(source, self.offload, self.counters, self.addresses.origin)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -197,8 +203,16 @@ class UdpSocket:
 class TrainReader:
     """Reads the trains that come to one socket."""
 
-    def __init__(self, source: socket.socket, offload: Offload, counters: UdpCounters) -> None:
+    def __init__(
+        self,
+        source: socket.socket,
+        offload: Offload,
+        counters: UdpCounters,
+        origin: Callable[[SocketAddress], int | None],
+    ) -> None:
+        """`origin` says whose address one is."""
         self._socket = source
+        self._origin = origin
         self._counters = counters
         self._view = memoryview(bytearray(BUFFER_BYTES))
         self._read = self._read_packet
@@ -211,7 +225,7 @@ class TrainReader:
         read = self._read
         for _ in range(READS_PER_WAKE):
             try:
-                size, segment_bytes = read()
+                size, segment_bytes, address = read()
             except BlockingIOError:
                 return
             except OSError as error:  # an ICMP message about something sent earlier
@@ -219,46 +233,18 @@ class TrainReader:
                 self._counters.last_error = error.strerror or str(error)
                 continue
             self._counters.trains_received += 1
-            deliver(self._view[:size], segment_bytes)
+            deliver(self._view[:size], segment_bytes, self._origin(address))
 
-    def _read_packet(self) -> tuple[int, int]:
-        size = self._socket.recv_into(self._view)
-        return size, size
+    def _read_packet(self) -> tuple[int, int, SocketAddress]:
+        size, address = self._socket.recvfrom_into(self._view)
+        return size, size, address
 
-    def _read_train(self) -> tuple[int, int]:
-        size, ancillary, _flags, _sender = self._socket.recvmsg_into((self._view,), _ANCILLARY_BYTES)
+    def _read_train(self) -> tuple[int, int, SocketAddress]:
+        size, ancillary, _flags, address = self._socket.recvmsg_into((self._view,), _ANCILLARY_BYTES)
         for level, kind, data in ancillary:
             if level == _SOL_UDP and kind == _UDP_GRO:
-                return size, _GRO_SEGMENT.unpack(data)[0]
-        return size, size
-
-
-def _resolve_all(
-    own: tuple[str, int], peers: Mapping[int, tuple[str, int]]
-) -> tuple[int, SocketAddress, dict[int, SocketAddress]]:
-    """The socket family, our own address and those of the peers, all of that one family.
-
-    A host name may have addresses of both families: the first one of ours in which every peer can be
-    reached is taken.
-    """
-    first_error: ConfigError | None = None
-    for family, address in _resolve(own):
-        try:
-            return family, address, {number: _resolve(peer, family)[0][1] for number, peer in peers.items()}
-        except ConfigError as error:
-            first_error = first_error or error
-    assert first_error is not None
-    raise first_error
-
-
-def _resolve(address: tuple[str, int], family: int = socket.AF_UNSPEC) -> list[tuple[int, SocketAddress]]:
-    """The socket families and addresses of (host, port), at least one."""
-    host, port = address
-    try:
-        found = socket.getaddrinfo(host, port, family, socket.SOCK_DGRAM)
-    except OSError as error:
-        raise ConfigError(f"UDP address {host}:{port} cannot be resolved: {error.strerror}") from None
-    return [(kind, place) for kind, _, _, _, place in found]
+                return size, _GRO_SEGMENT.unpack(data)[0], address
+        return size, size, address
 
 
 def enlarge(bound: socket.socket) -> None:

@@ -96,6 +96,8 @@ class Client:
         self.unread: deque[tuple[int, Output]] = deque()
         """For a slow reader: (bytes, what they say), oldest first."""
         self.unread_bytes = 0
+        self._read_bytes = 0
+        self._is_slow = False
         self._low_bytes, self._high_bytes = -1, settings.output_soft_bytes
         self.views: dict[str, ViewNumber] = {}
         self.wanted: set[str] = set()
@@ -240,10 +242,11 @@ class Client:
 
     # A reader that takes its time -------------------------------------------------------------------------
 
-    def queue(self, size_bytes: int, output: Output, node_now_us: int) -> bool:
+    def queue(self, size_bytes: int, output: Output, now_us: int, node_now_us: int) -> bool:
         """Keep output for later; False when the hard limit is reached and the session must be cut off."""
         self.unread.append((size_bytes, output))
         self.unread_bytes += size_bytes
+        self._note_lag(now_us)
         self._tell_backlog(node_now_us)
         return self.unread_bytes <= self._settings.output_hard_bytes
 
@@ -251,13 +254,27 @@ class Client:
         """The application reads the oldest waiting frame; returns its size."""
         size_bytes, output = self.unread.popleft()
         self.unread_bytes -= size_bytes
+        self._read_bytes += size_bytes
         self.take(output, now_us)
+        self._note_lag(now_us)
         self._tell_backlog(node_now_us)
         return size_bytes
 
+    def _note_lag(self, now_us: int) -> None:
+        """Put into the trace that the reader falls behind, or keeps up again."""
+        soft_bytes = self._settings.output_soft_bytes
+        is_slow = self.unread_bytes > (soft_bytes // 2 if self._is_slow else soft_bytes)
+        if is_slow == self._is_slow:
+            return
+        self._is_slow = is_slow
+        record = Record(len(self._records), now_us, Event.SLOW, self.daemon, self.process)
+        record.state = "behind" if is_slow else "caught up"
+        self._records.append(record)
+
     def _tell_backlog(self, node_now_us: int) -> None:
-        if not self._low_bytes < self.unread_bytes <= self._high_bytes:
-            band = self._node.backlog(self.session, self.unread_bytes, node_now_us)
+        is_behind = self._low_bytes >= 0
+        if is_behind or not self._low_bytes < self.unread_bytes <= self._high_bytes:
+            band = self._node.backlog(self.session, self.unread_bytes, self._read_bytes, node_now_us)
             self._low_bytes, self._high_bytes = band.low_bytes, band.high_bytes
 
     def close(self, now_us: int, cause: str) -> None:

@@ -405,7 +405,7 @@ class Host:
 
     def _write_slowly(self, node: Node, client: Client, rate: int, size_bytes: int, output: Output) -> None:
         was_idle = not client.unread
-        if not client.queue(size_bytes, output, self.clock_us):
+        if not client.queue(size_bytes, output, self._world.now_us, self.clock_us):
             client.close(self._world.now_us, "slow-receiver")
             self._lose(client)
             node.lost(client.session, self.clock_us)
@@ -443,13 +443,15 @@ class Host:
         return not any(used for used, _ in filled.values())
 
     def _output(self, node: Node) -> tuple[int, int]:
-        """The most output that waits for one session for which all senders hold, and its limit: until the
-        last of them has heard, each daemon goes on as far as stability lets it."""
+        """The most output that waits for one session for which all who send to it wait, and its limit: until
+        the last of them has heard, each daemon goes on as far as stability lets it."""
         settings = self._world.config.settings
         per_source_bytes = settings.unstable_bytes + node.order.largest_bytes
         limit_bytes = settings.output_soft_bytes + 2 * self._world.config.daemon_count * per_source_bytes
-        slow = node.hold.slow_sessions
-        if any(session.slow == "drop-unreliable" for session in node.sessions if session.number in slow):
-            limit_bytes += settings.output_soft_bytes  # for those, all hold only from twice the limit on
+        slow = {
+            session.number: session for session in node.sessions if node.backpressure.bounds(session.number)
+        }
+        if any(session.slow == "drop-unreliable" for session in slow.values()):
+            limit_bytes += settings.output_soft_bytes  # for those, senders wait only from twice the limit on
         waiting = (client.unread_bytes for session, client in self.clients.items() if session in slow)
         return max(waiting, default=0), limit_bytes

@@ -29,5 +29,5 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
         incarnation=company.incarnation(sender) or 0,
         view=company.id,
     )
-    stale = Update(sender, False, 0, 0, company.id, company.id)
-    return packet.head(prefix, newest + 1) + packet.update_item(stale)
+    stale = Update(sender, 0, 0, company.id, company.id)
+    return packet.whole(prefix, packet.update_item(stale), newest + 1)

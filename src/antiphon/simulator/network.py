@@ -54,6 +54,14 @@ class Reorder(Fault, frozen=True):
     within_us: int
 
 
+class Corrupt(Fault, frozen=True):
+    """One bit of a packet is flipped with probability `rate`, and no checksum of the network finds out.
+
+    Not on connections: there TCP finds out and repeats the packet, which `Loss` shows already."""
+
+    rate: float
+
+
 class Jitter(Fault, frozen=True):
     """Latency varies by up to `up_to_us`, but packets stay in order."""
 
@@ -73,7 +81,7 @@ class Bandwidth(Fault, frozen=True):
     queue_bytes: int
 
 
-AnyFault = Loss | BurstLoss | Duplicate | Reorder | Jitter | Delay | Bandwidth
+AnyFault = Loss | BurstLoss | Duplicate | Reorder | Corrupt | Jitter | Delay | Bandwidth
 
 Arrival = tuple[int, bytes, int]
 """(time_us, bytes, packet size): what the receiver reads in one call."""
@@ -91,6 +99,7 @@ class Path:
         self.sent = 0
         self.lost = 0
         self.duplicated = 0
+        self.corrupted = 0
         self._random = random.random
         self._coalesce = coalesce
         self._in_burst = False
@@ -121,6 +130,7 @@ class Path:
         self._burst: BurstLoss | None = None
         self._duplicate = Duplicate(0.0)
         self._reorder = Reorder(0.0, 0)
+        self._corrupt = 0.0
         self._jitter_us = 0
         self._delay_us = self.latency_us
         self._bandwidth: Bandwidth | None = None
@@ -134,6 +144,8 @@ class Path:
                     self._duplicate = fault
                 case Reorder():
                     self._reorder = fault
+                case Corrupt():
+                    self._corrupt = fault.rate
                 case Jitter():
                     self._jitter_us = fault.up_to_us
                 case Delay():
@@ -169,6 +181,8 @@ class Path:
         ):
             self.lost += 1
             return []
+        if self._corrupt and random() < self._corrupt:
+            packet = self._flip(packet)
         arrival_us = leaves_us + self._delay_us
         if self._jitter_us:
             arrival_us += int(random() * self._jitter_us)
@@ -182,6 +196,14 @@ class Path:
             again_us = arrival_us + int(random() * self._duplicate.within_us)
             return [(arrival_us, packet, size), (again_us, packet, size)]
         return [(arrival_us, packet, size)]
+
+    def _flip(self, packet: bytes) -> bytes:
+        """A packet with one bit changed."""
+        self.corrupted += 1
+        bit = int(self._random() * 8 * len(packet))
+        damaged = bytearray(packet)
+        damaged[bit // 8] ^= 1 << bit % 8
+        return bytes(damaged)
 
     def _leaves(self, size: int, now_us: int, bandwidth: Bandwidth) -> int | None:
         """When the last byte of a packet is on its way; None where the queue is full."""

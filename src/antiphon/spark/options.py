@@ -18,6 +18,8 @@ Place = int | datetime | str
 """Where to begin or end: an offset, a time, or the word `earliest` or `latest`."""
 NAME_MAX_BYTES = limits.SESSION_NAME_MAX_BYTES - 4
 """Of a sink's sessions: room for the number of a part behind it."""
+QUERY_MAX_BYTES = limits.BATCH_QUERY_MAX_BYTES - 37
+"""Of the name of a query: room for the identifier of a stream's checkpoint behind it."""
 _READING = {
     "endpoint", "groups", "start", "end", "maxrowspertrigger", "partitions", "failondataloss",
     "timeoutseconds",
@@ -195,4 +197,6 @@ def _session_name(text: str) -> str:
 
 
 def _query(text: str) -> str:
+    if len(text) > QUERY_MAX_BYTES:
+        raise UsageError(f"needs 1 to {QUERY_MAX_BYTES} visible ASCII characters, not {text[:40]!r}")
     return check_stamp(BatchStamp(text, 0, 0, 0, 0)).query

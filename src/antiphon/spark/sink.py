@@ -2,7 +2,7 @@
 
 Spark repeats a batch, or a part of one, whenever it does not know that all of it arrived: an executor died,
 or the query was killed and goes on from its checkpoint. The stamps of the repeated messages are the same, and
-whoever receives them drops those that it had; see `antiphon.client.batches`. For that, a part must have the
+receivers drop those that they had; see `antiphon.client.batches`. For that, a part must have the
 same rows in the same order again. The shape in the stamp is a checksum of the part's first message: a part
 that was cut otherwise is delivered as new rather than taken for a copy.
 
@@ -15,7 +15,7 @@ import uuid
 import zlib
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -136,27 +136,38 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("antiphon")`: a batch is known by the query of the checkpoint and its number."""
 
     def _identity(self, context: TaskContext) -> tuple[str, int]:
-        query = self._writing.query or context.getLocalProperty(_QUERY_PROPERTY)
-        batch = context.getLocalProperty(_BATCH_PROPERTY)
-        if not query or batch is None:
-            raise UsageError("antiphon: Spark does not say which query and batch this task belongs to")
-        return query, int(batch)
+        found = stream_identity(self._writing, context.getLocalProperty)
+        if found is None:
+            raise UsageError("antiphon: Spark does not tell which query and batch this task belongs to")
+        return found
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """`df.write.format("antiphon")`: only what is repeated within this job is known to be a copy, unless the
-    options query and batch (or, in `foreachBatch`, the stream's batch) say more."""
+    options query and batch (or, in `foreachBatch`, the stream's batch) tell more."""
 
     def _identity(self, context: TaskContext) -> tuple[str, int]:
         writing = self._writing
         if not writing.query:
             return self._job, 0
-        if writing.batch is not None:
-            return writing.query, writing.batch
-        batch = context.getLocalProperty(_BATCH_PROPERTY)
-        if batch is None:
+        of_stream = stream_identity(writing, context.getLocalProperty)
+        if of_stream is not None and writing.batch in (None, of_stream[1]):
+            return of_stream
+        if writing.batch is None:
             raise UsageError("antiphon: the option query needs the option batch, too, outside of a stream")
-        return writing.query, int(batch)
+        return writing.query, writing.batch
+
+
+def stream_identity(writing: Writing, local_property: Callable[[str], str | None]) -> tuple[str, int] | None:
+    """The query and the batch of the stream that a task belongs to; None if it belongs to none.
+
+    Spark numbers the batches of each checkpoint from 0 on. So its identifier is part of the query whatever
+    name the query was given: with a new checkpoint, it is another one.
+    """
+    checkpoint, batch = local_property(_QUERY_PROPERTY), local_property(_BATCH_PROPERTY)
+    if not checkpoint or batch is None:
+        return None
+    return f"{writing.query}@{checkpoint}" if writing.query else checkpoint, int(batch)
 
 
 def messages_of(rows: pa.RecordBatch, writing: Writing) -> Iterator[tuple[Key, list[bytes]]]:

@@ -236,6 +236,15 @@ MEMBERSHIP_AGREEMENT_OF_DAEMONS = Promise(
     "two daemons that install the same view install the same members, incarnations and links",
 )
 BOUNDED = Promise("bounded", "buffers", "every buffer stays within its limit, and all are empty at the end")
+WAIT_MAX_US = 100_000
+"""How long a message may be ready for its place in the order and not get it, while nothing of its daemon is
+under way: the daemon may be busy with other things, or wait for its turn in its site."""
+PRESSURE = Promise(
+    "pressure",
+    "waiting for slow receivers",
+    "what a session sends that never sends to a group of a slow receiver does not wait at its daemon for "
+    "long while the view works and nothing of the daemon is under way",
+)
 CAUSES = Promise(
     "causes",
     "no effect without its cause",

@@ -37,6 +37,7 @@ class Event(StrEnum):
     VIEW = "view"
     TRANSSIG = "transsig"
     LEFT = "left"
+    SLOW = "slow"
     RECOVER = "recover"
     CRASH = "crash"
     SVIEW = "sview"
@@ -101,7 +102,7 @@ class Record(Struct, omit_defaults=True, gc=False):
     destinations: tuple[str, ...] = ()
     """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
     state: str = ""
-    """State: of the membership; link: of the link."""
+    """State: of the membership; link: of the link; slow: "behind", or "caught up"."""
     reason: str = ""
     """State: why it was entered."""
     parts: tuple[tuple[str, ...], ...] = ()

@@ -222,21 +222,44 @@ def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
     header = parse(bundle)
     if header.flags & ~Flag.CLIENT:
         raise BadFrame("bundle: flags that a client may not set")
+    _check_messages(bundle, header)
+    return header
+
+
+def parse_from_daemon(bundle: bytes | bytearray | memoryview) -> Header:
+    """As `parse`, and checks all that a client will rely on, or that a bundle of a daemon has one payload."""
+    header = parse(bundle)
+    if not header.flags & ~Flag.CLIENT:
+        _check_messages(bundle, header)
+    elif header.message_count != 1:
+        raise BadFrame("bundle: of a daemon, with more than one payload")
+    else:
+        _check_lengths(bundle, header)
+    return header
+
+
+def _check_messages(bundle: bytes | bytearray | memoryview, header: Header) -> None:
+    """BadFrame for messages that no client can have sent."""
     groups = len(parse_names(header.names)) - 1
     if not 1 <= groups <= limits.GROUPS_PER_MESSAGE_MAX:
         raise BadFrame("bundle: too many or too few groups")
     if header.message_count > limits.BUNDLE_MESSAGES_MAX:
         raise BadFrame("bundle: too many messages")
+    lengths = _check_lengths(bundle, header)
+    if max(lengths) > limits.MESSAGE_MAX_BYTES:
+        raise BadFrame("bundle: a message is too large")
+    if header.flags & Flag.BATCH:
+        start = HEADER_BYTES + len(header.names) + 4 * header.message_count
+        _parse_batch(header, bundle[start : start + lengths[0]])
+
+
+def _check_lengths(bundle: bytes | bytearray | memoryview, header: Header) -> tuple[int, ...]:
+    """The lengths of the payloads; BadFrame if these do not fill the bundle."""
     table = HEADER_BYTES + len(header.names)
     lengths = _lengths(header.message_count).unpack_from(bundle, table)
     if table + 4 * header.message_count + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
-    if max(lengths) > limits.MESSAGE_MAX_BYTES:
-        raise BadFrame("bundle: a message is too large")
-    if header.flags & Flag.BATCH:
-        start = table + 4 * header.message_count
-        _parse_batch(header, bundle[start : start + lengths[0]])
-    return header
+    return lengths
 
 
 def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> BatchStamp:

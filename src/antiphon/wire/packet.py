@@ -2,10 +2,11 @@
 
     offset size  field
      0     1    magic          0xA7
-     1     1    version        4
+     1     1    version        5
      2     1    kind           see PacketKind
-     3     1    seal           0: plain. Otherwise a key number: the body is encrypted and the packet ends
-                               in a tag of 16 bytes. Every size below leaves room for that tag.
+     3     1    seal           0: plain, and the packet ends in a checksum. Otherwise a key number: the body
+                               is encrypted and the packet ends in a tag of 16 bytes. Every size below
+                               leaves room for that tag.
      4     4    digest         of the configuration: strangers and other clusters are refused
      8     2    sender         daemon number
     10     2    receiver       daemon number; EVERYBODY: all members of the sender's ring
@@ -13,6 +14,10 @@
     16     8    view           the daemon view to whose links the packet belongs; 0: none (BEAT, PROPOSAL)
     24     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
     32          body
+    end-4  4    check          CRC-32 (that of zlib) of everything before it
+
+The checksum of UDP has 16 bits, and not every path computes it: a packet that was changed on its way is
+dropped, which the links repair like any other loss.
 
 HELLO body: sender's clock (8), the last clock value that the receiver sent (8). ACK body: aru (8), highest
 number sent (8), how long ago the newest packet came, in microseconds (4). NACK body: aru (8), count (2),
@@ -23,8 +28,10 @@ DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follow
 
     FRAGMENT  offset (4), source (2), zero (2), bundle bytes in all (4), bundle number (8),
               destinations (8), bytes
-    UPDATE    source (2), flags (2), serial (4), number (8), lts (8), aru (8)
+    UPDATE    source (2), zero (2), serial (4), number (8), lts (8), aru (8)
     SKIP      source (2), zero (2), first number (8), last number (8), lts (8), aru (8)
+    PRESSURE  source (2), daemon (2), serial (4), count (2), count x (session number (4), length of its
+              name (1), name)
 
 A source is a segment of the view, named by the number of its first daemon: the bundles of all its daemons are
 numbered together.
@@ -34,9 +41,11 @@ may be shorter. A train whose packets carry consecutive numbers and one bundle's
 as a whole, so that its cost does not grow with a Python loop per packet.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from itertools import repeat
 from struct import Struct as Layout
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -44,19 +53,25 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 
 MAGIC = 0xA7
-VERSION = 4
+VERSION = 5
 SEAL_TAG_BYTES = 16
 
 _PREFIX = Layout("!BBBBIHHIQ")
 _NUMBER = Layout("!Q")
 _HEAD = Layout("!BBBBIHHIQQ")
 HEAD_BYTES = _HEAD.size
+_CHECK = Layout("!I")
+_CHECK_PACK = _CHECK.pack
+CHECK_BYTES = _CHECK.size
+assert CHECK_BYTES <= SEAL_TAG_BYTES, "a packet with a tag has no checksum, and must not be longer"
 _ITEM = Layout("!BBH")
 ITEM_BYTES = _ITEM.size
 _FRAGMENT = Layout("!IHHIQQ")
 FRAGMENT_BYTES = _FRAGMENT.size
 _UPDATE = Layout("!HHIQQQ")
 _SKIP = Layout("!HHQQQQ")
+_PRESSURE = Layout("!HHIH")
+_SLOW = Layout("!IB")
 _HELLO = Layout("!QQ")
 _ACK = Layout("!QQI")
 _NACK = Layout("!QH")
@@ -70,7 +85,6 @@ assert HEAD_BYTES == 32 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES =
 
 EVERYBODY = 0xFFFF
 """The receiver of what goes to all members of a ring."""
-UPDATE_HOLD = 1
 
 
 class PacketKind(IntEnum):
@@ -103,6 +117,7 @@ class ItemType(IntEnum):
     FRAGMENT = 1
     UPDATE = 2
     SKIP = 3
+    PRESSURE = 4
 
 
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
@@ -144,10 +159,9 @@ class Fragment(Struct, frozen=True):
 
 class Update(Struct, frozen=True):
     """A segment's word on where it stands: all its bundles up to `number` are out, its next one is later than
-    `lts`, its daemons have everything up to `aru`; `hold` asks senders to wait for their clients."""
+    `lts`, its daemons have everything up to `aru`."""
 
     source: int
-    hold: bool
     serial: int
     """Counts the segment's updates: of two, the one with the greater serial is the newer."""
     number: int
@@ -165,7 +179,21 @@ class Skip(Struct, frozen=True):
     aru: int
 
 
-Item = Fragment | Update | Skip
+class Pressure(Struct, frozen=True):
+    """The sessions of one daemon that do not keep up with their output: whoever sends to them is to wait.
+
+    It is valid for `limits.PRESSURE_VALID_US`, or until one with a greater serial comes.
+    """
+
+    source: int
+    """The segment of the daemon, along whose tree this travels."""
+    daemon: int
+    serial: int
+    sessions: tuple[tuple[int, str], ...]
+    """(session number, the session's part of its private name), at most `limits.PRESSURE_SESSIONS_MAX`."""
+
+
+Item = Fragment | Update | Skip | Pressure
 
 
 class Data(Struct, frozen=True):
@@ -217,7 +245,7 @@ Packet = Hello | Data | Ack | Nack | Loose
 
 
 def capacity(packet_bytes: int) -> int:
-    """Bytes of items that a data packet of `packet_bytes` holds, the seal's tag set aside."""
+    """Bytes of items that a data packet of `packet_bytes` holds, beside the room for a tag or checksum."""
     return packet_bytes - HEAD_BYTES - SEAL_TAG_BYTES
 
 
@@ -238,6 +266,20 @@ def head(prefix: bytes, number: int = 0) -> bytes:
     return prefix + _NUMBER.pack(number)
 
 
+def check(buffers: Iterable[bytes | memoryview]) -> bytes:
+    """What a packet that begins with these buffers ends in."""
+    found = 0
+    for buffer in buffers:
+        found = crc32(buffer, found)
+    return _CHECK_PACK(found)
+
+
+def whole(prefix: bytes, body: bytes = b"", number: int = 0) -> bytes:
+    """A packet: head, body and checksum."""
+    data = head(prefix, number) + body
+    return data + _CHECK_PACK(crc32(data))
+
+
 def fragment_train(
     prefix: bytes, first_number: int, fragment: Fragment, start: int, step: int, count: int
 ) -> list[bytes | memoryview]:
@@ -246,16 +288,21 @@ def fragment_train(
     item = _ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)
     begin = fragment.offset + start
     body = memoryview(fragment.body)
-    buffers: list[bytes | memoryview] = [b""] * (2 * count)
-    buffers[0::2] = map(
-        _TRAIN_PACK,
-        repeat(prefix),
-        range(first_number, first_number + count),
-        repeat(item),
-        range(begin, begin + step * count, step),
-        repeat(rest),
+    starts = list(
+        map(
+            _TRAIN_PACK,
+            repeat(prefix),
+            range(first_number, first_number + count),
+            repeat(item),
+            range(begin, begin + step * count, step),
+            repeat(rest),
+        )
     )
-    buffers[1::2] = [body[at : at + step] for at in range(start, start + step * count, step)]
+    bodies = [body[at : at + step] for at in range(start, start + step * count, step)]
+    buffers: list[bytes | memoryview] = [b""] * (3 * count)
+    buffers[0::3] = starts
+    buffers[1::3] = bodies
+    buffers[2::3] = map(_CHECK_PACK, map(crc32, bodies, map(crc32, starts)))
     return buffers
 
 
@@ -275,7 +322,7 @@ def update_item(update: Update) -> bytes:
     """`update` as one item."""
     return _ITEM.pack(ItemType.UPDATE, 0, _UPDATE.size) + _UPDATE.pack(
         update.source,
-        UPDATE_HOLD if update.hold else 0,
+        0,
         update.serial,
         update.number,
         update.lts,
@@ -290,6 +337,17 @@ def skip_item(skip: Skip) -> bytes:
     )
 
 
+def pressure_item(pressure: Pressure) -> bytes:
+    """`pressure` as one item."""
+    body = b"".join(
+        (
+            _PRESSURE.pack(pressure.source, pressure.daemon, pressure.serial, len(pressure.sessions)),
+            *(_SLOW.pack(number, len(name)) + name.encode() for number, name in pressure.sessions),
+        )
+    )
+    return _ITEM.pack(ItemType.PRESSURE, 0, len(body)) + body
+
+
 UPDATE_ITEM_BYTES = ITEM_BYTES + _UPDATE.size
 SKIP_ITEM_BYTES = ITEM_BYTES + _SKIP.size
 FRAGMENT_ITEM_BYTES = ITEM_BYTES + FRAGMENT_BYTES
@@ -297,21 +355,18 @@ FRAGMENT_ITEM_BYTES = ITEM_BYTES + FRAGMENT_BYTES
 
 def hello(prefix: bytes, clock_us: int, echo_us: int) -> bytes:
     """A whole HELLO packet."""
-    return head(prefix) + _HELLO.pack(clock_us, echo_us)
+    return whole(prefix, _HELLO.pack(clock_us, echo_us))
 
 
 def ack(prefix: bytes, aru: int, highest_sent: int, delay_us: int, question: bool = False) -> bytes:
     """A whole ACK packet; a `question` asks the receiver to answer with one of its own."""
-    return head(prefix, 1 if question else 0) + _ACK.pack(aru, highest_sent, delay_us)
+    return whole(prefix, _ACK.pack(aru, highest_sent, delay_us), 1 if question else 0)
 
 
 def nack(prefix: bytes, aru: int, ranges: list[tuple[int, int]]) -> bytes:
     """A whole NACK packet; the caller keeps to limits.NACK_RANGES_MAX ranges."""
-    return (
-        head(prefix)
-        + _NACK.pack(aru, len(ranges))
-        + b"".join(_RANGE.pack(first, count) for first, count in ranges)
-    )
+    packed = b"".join(_RANGE.pack(first, count) for first, count in ranges)
+    return whole(prefix, _NACK.pack(aru, len(ranges)) + packed)
 
 
 # Reading --------------------------------------------------------------------------------------------------
@@ -329,14 +384,14 @@ def parse_train(data: memoryview, segment_bytes: int) -> list[Packet | BadPacket
         return [_read(data)]
     if segment_bytes <= 0:
         return [BadPacket("train: impossible packet size")]
-    whole = size // segment_bytes
+    count = size // segment_bytes
     at = 0
     found: list[Packet | BadPacket] = []
-    if whole > 1 and FRAGMENT_PACKET_BYTES < segment_bytes <= limits.PACKET_MAX_BYTES:
-        merged = _parse_fragment_train(data[: whole * segment_bytes], segment_bytes, whole)
+    if count > 1 and FRAGMENT_PACKET_BYTES + CHECK_BYTES < segment_bytes <= limits.PACKET_MAX_BYTES:
+        merged = _parse_fragment_train(data[: count * segment_bytes], segment_bytes, count)
         if merged is not None:
             found.append(merged)
-            at = whole * segment_bytes
+            at = count * segment_bytes
     while at < size:
         found.append(_read(data[at : at + segment_bytes]))
         at += segment_bytes
@@ -352,7 +407,8 @@ def _read(data: memoryview) -> Packet | BadPacket:
 
 def parse(data: memoryview) -> Packet:
     """The packet in one datagram; BadPacket with a reason otherwise."""
-    if len(data) < HEAD_BYTES:
+    end = len(data) - CHECK_BYTES
+    if end < HEAD_BYTES:
         raise BadPacket("packet: too short")
     magic, version, kind, seal, digest, sender, receiver, incarnation, view, number = _HEAD.unpack_from(data)
     if magic != MAGIC:
@@ -361,10 +417,12 @@ def parse(data: memoryview) -> Packet:
         raise BadPacket("packet: unknown version")
     if seal != 0:
         raise BadPacket("packet: sealed")
+    if crc32(data[:end]) != _CHECK.unpack_from(data, end)[0]:
+        raise BadPacket("packet: checksum")
     packet_head = Head(kind, digest, sender, receiver, incarnation, view, number)
     if kind in _CARRYING:
-        return Data(packet_head, 1, _parse_items(data), len(data))
-    body = data[HEAD_BYTES:]
+        return Data(packet_head, 1, _parse_items(data, end), len(data))
+    body = data[HEAD_BYTES:end]
     if kind == PacketKind.ACK and len(body) == _ACK.size:
         return Ack(packet_head, *_ACK.unpack(body))
     if kind == PacketKind.HELLO and len(body) == _HELLO.size:
@@ -383,10 +441,9 @@ def _parse_nack(packet_head: Head, body: memoryview) -> Nack:
     return Nack(packet_head, aru, list(_RANGE.iter_unpack(body[_NACK.size :])))
 
 
-def _parse_items(data: memoryview) -> list[Item]:
+def _parse_items(data: memoryview, end: int) -> list[Item]:
     items: list[Item] = []
     at = HEAD_BYTES
-    end = len(data)
     while at < end:
         if at + ITEM_BYTES > end:
             raise BadPacket("item: cut short")
@@ -397,19 +454,41 @@ def _parse_items(data: memoryview) -> list[Item]:
         if kind == _FRAGMENT_TYPE:
             items.append(_parse_fragment(data, at, length))
         elif kind == ItemType.UPDATE and length == _UPDATE.size:
-            source, flags, serial, number, lts, aru = _UPDATE.unpack_from(data, at)
+            source, _zero, serial, number, lts, aru = _UPDATE.unpack_from(data, at)
             _check_counters(number, lts, aru)
-            items.append(Update(source, bool(flags & UPDATE_HOLD), serial, number, lts, aru))
+            items.append(Update(source, serial, number, lts, aru))
         elif kind == ItemType.SKIP and length == _SKIP.size:
             source, _zero, first, last, lts, aru = _SKIP.unpack_from(data, at)
             if not 0 < first <= last:
                 raise BadPacket("skip: empty range")
             _check_counters(last, lts, aru)
             items.append(Skip(source, first, last, lts, aru))
+        elif kind == ItemType.PRESSURE and length >= _PRESSURE.size:
+            items.append(_parse_pressure(bytes(data[at : at + length])))
         else:
             raise BadPacket("item: unknown type or wrong size")
         at += length
     return items
+
+
+def _parse_pressure(body: bytes) -> Pressure:
+    source, daemon, serial, count = _PRESSURE.unpack_from(body)
+    if count > limits.PRESSURE_SESSIONS_MAX:
+        raise BadPacket("pressure: too many sessions")
+    sessions = []
+    at = _PRESSURE.size
+    for _ in range(count):
+        if at + _SLOW.size > len(body):
+            raise BadPacket("pressure: cut short")
+        number, length = _SLOW.unpack_from(body, at)
+        name = body[at + _SLOW.size : at + _SLOW.size + length]
+        at += _SLOW.size + length
+        if not 0 < length <= limits.SESSION_NAME_MAX_BYTES or not name.isascii():
+            raise BadPacket("pressure: impossible name")
+        sessions.append((number, name.decode()))
+    if at != len(body):
+        raise BadPacket("pressure: wrong size")
+    return Pressure(source, daemon, serial, tuple(sessions))
 
 
 def _check_counters(number: int, lts: int, aru: int) -> None:
@@ -437,16 +516,18 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
     if layout is None:
         if len(_train_layouts) >= 256:
             _train_layouts.clear()
-        layout = Layout(f"{_TRAIN_PARTS}{segment_bytes - FRAGMENT_PACKET_BYTES}x")
+        layout = Layout(f"{_TRAIN_PARTS}{segment_bytes - FRAGMENT_PACKET_BYTES - CHECK_BYTES}xI")
         _train_layouts[segment_bytes] = layout
-    prefixes, numbers, items, offsets, rests = zip(*layout.iter_unpack(data), strict=True)
-    step = segment_bytes - FRAGMENT_PACKET_BYTES
+    prefixes, numbers, items, offsets, rests, checks = zip(*layout.iter_unpack(data), strict=True)
+    end = segment_bytes - CHECK_BYTES
+    step = end - FRAGMENT_PACKET_BYTES
     if (
         prefixes.count(prefixes[0]) != count
         or rests.count(rests[0]) != count
         or items.count(_ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)) != count
         or numbers != tuple(range(numbers[0], numbers[0] + count))
         or offsets != tuple(range(offsets[0], offsets[0] + step * count, step))
+        or checks != tuple(map(crc32, [data[at : at + end] for at in range(0, len(data), segment_bytes)]))
     ):
         return None
     magic, version, kind, seal, digest, sender, receiver, incarnation, view = _PREFIX.unpack(prefixes[0])

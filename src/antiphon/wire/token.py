@@ -12,8 +12,7 @@ TOKEN body:
     32     8    site_sequence       number of the newest bundle of this segment
     40     8    site_lts       the segment's next bundle is later than this
     48     8    site_aru       everybody has got every bundle up to this lts
-    56     2    count of holds, then so many daemon numbers (2) whose clients are slow
-           2    count of requests, then so many: daemon (2), first packet number (8), how many (4)
+    56     2    count of requests, then so many: daemon (2), first packet number (8), how many (4)
 
 HURRY body: empty. HELD body: serial (8) of the token that its sender keeps for a while.
 """
@@ -48,7 +47,6 @@ class Token(Struct):
     site_sequence: int
     site_lts: int
     site_aru: int
-    holds: tuple[int, ...] = ()
     requests: tuple[Request, ...] = ()
 
 
@@ -60,8 +58,6 @@ def encode_token(token: Token) -> bytes:
                 token.serial, token.link_sequence, token.link_aru, token.link_modifier, token.site_modifier,
                 token.flow, token.site_sequence, token.site_lts, token.site_aru,
             ),
-            _COUNT.pack(len(token.holds)),
-            *(_COUNT.pack(daemon) for daemon in token.holds),
             _COUNT.pack(len(token.requests)),
             *(_REQUEST.pack(*request) for request in token.requests),
         )
@@ -70,21 +66,15 @@ def encode_token(token: Token) -> bytes:
 
 def parse_token(body: bytes) -> Token:
     """The token in a TOKEN packet; BadPacket if no ring could have made it."""
-    if len(body) < _TOKEN.size + 2 * _COUNT.size:
+    if len(body) < _TOKEN.size + _COUNT.size:
         raise BadPacket("token: cut short")
     fields = _TOKEN.unpack_from(body)
-    holds_end = _TOKEN.size + _COUNT.size * (1 + _COUNT.unpack_from(body, _TOKEN.size)[0])
-    if holds_end + _COUNT.size > len(body):
-        raise BadPacket("token: wrong size")
-    holds = tuple(
-        _COUNT.unpack_from(body, at)[0] for at in range(_TOKEN.size + _COUNT.size, holds_end, _COUNT.size)
-    )
-    (count,) = _COUNT.unpack_from(body, holds_end)
-    requests = body[holds_end + _COUNT.size :]
+    (count,) = _COUNT.unpack_from(body, _TOKEN.size)
+    requests = body[_TOKEN.size + _COUNT.size :]
     if len(requests) != count * _REQUEST.size or count > limits.RING_REQUESTS_MAX:
         raise BadPacket("token: wrong size")
     token = Token(*fields)
-    token.holds, token.requests = holds, tuple(_REQUEST.iter_unpack(requests))
+    token.requests = tuple(_REQUEST.iter_unpack(requests))
     if max(fields[:3] + fields[6:]) > limits.COUNTER_MAX or token.link_aru > token.link_sequence:
         raise BadPacket("token: impossible counter")
     return token

@@ -4,9 +4,9 @@ The driver keeps the output; the node is told how much waits when that leaves th
 Three marks make the bands, with room between rising and falling so that a session is not warned again and
 again:
 
-    more than soft       it is behind, and warned: with the policy "disconnect" all senders hold, with
-                         "drop-unreliable" unreliable messages are no longer queued for it
-    more than 2 x soft   it is far behind: now all senders hold in any case
+    more than soft       it is behind, and warned: with the policy "disconnect" those who send to it wait,
+                         with "drop-unreliable" unreliable messages are no longer queued for it
+    more than 2 x soft   it is far behind: now those who send to it wait in any case
     at most soft / 2     it keeps up again
 
 A session that is far behind and has come down to the soft limit is behind. The driver ends a session for
@@ -61,5 +61,5 @@ def marks_of(lag: Lag, soft_bytes: int) -> tuple[int, int]:
 
 
 def holds_senders(lag: Lag, policy: SlowPolicy) -> bool:
-    """Whether all senders wait for such a session."""
+    """Whether those who send to such a session wait for it."""
     return lag >= (Lag.BEHIND if policy == "disconnect" else Lag.FAR_BEHIND)

@@ -51,8 +51,8 @@ def parse_event(data: bytes | bytearray | memoryview, header: bundle.Header) -> 
     """The event in a bundle with the EVENT flag."""
     try:
         return _decode(bundle.payloads(bytes(data), header)[0])
-    except msgspec.MsgspecError as error:
-        raise BadFrame(f"group event: {error}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadFrame(f"group event: {type(error).__name__}") from None
 
 
 def late_bundle(original: bundle.Header, data: bytes | bytearray | memoryview, receiver: int) -> bytearray:
@@ -82,4 +82,4 @@ def parse_groups(data: bytes | bytearray | memoryview, header: bundle.Header) ->
     try:
         return _decode_groups(bundle.payloads(bytes(data), header)[0])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadFrame(f"groups: {error}") from None
+        raise BadFrame(f"groups: {type(error).__name__}") from None

@@ -1,7 +1,7 @@
 """Sessions: the clients of this daemon, what they have asked for, and whose turn it is."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -102,6 +102,7 @@ class Sessions:
         self._newest = 0
         self._turns: dict[int, deque[Session]] = {}  # by priority, highest first; only those in use
         self._passed: dict[int, int] = {}  # by priority: how many turns of higher ones it has waited for
+        self._parked: dict[int, Session] = {}  # by number: the first bundle of each waits for a slow receiver
         self._active_us: dict[int, int] = {}  # by priority above 0: when a session has last sent something
 
     def __len__(self) -> int:
@@ -186,14 +187,33 @@ class Sessions:
     def put(self, session: Session, pending: Pending) -> None:
         """Queue a bundle behind what the session sent before."""
         if not session.input:
-            turns = self._turns.get(session.priority)
-            if turns is None:
-                turns = self._begin_turns(session.priority)
-            turns.append(session)
+            self._queue(session)
         session.input.append(pending)
         session.input_bytes += len(pending.bundle)
         self.input_bytes += len(pending.bundle)
         self.waiting += 1
+
+    def _queue(self, session: Session) -> None:
+        """Let a session wait for its turn among those of its priority."""
+        turns = self._turns.get(session.priority)
+        if turns is None:
+            turns = self._begin_turns(session.priority)
+        turns.append(session)
+
+    @property
+    def has_parked(self) -> bool:
+        return bool(self._parked)
+
+    @property
+    def parked(self) -> list[Session]:
+        """The sessions whose next bundle waits for a slow receiver."""
+        return list(self._parked.values())
+
+    def unpark(self) -> None:
+        """Those who wait for slow receivers may not have to any more: each has its turn again."""
+        parked, self._parked = self._parked, {}
+        for session in parked.values():
+            self._queue(session)
 
     def has_turn(self, lowest: int = 0) -> bool:
         """Whether a bundle waits that has this priority at least, or has waited too long."""
@@ -201,25 +221,39 @@ class Sessions:
             priority >= lowest or self._passed[priority] >= limits.PRIORITY_TURNS for priority in self._turns
         )
 
-    def take(self, lowest: int = 0) -> tuple[Session, Pending] | None:
-        """The bundle whose turn it is among those of this priority at least; None if none waits."""
-        if not self._turns or (lowest and not self.has_turn(lowest)):
-            return None
-        priority = next(iter(self._turns))
-        if len(self._turns) > 1:
-            priority = self._pass(priority)
-        self._passed[priority] = 0
-        turns = self._turns[priority]
-        session = turns.popleft()
+    def take(
+        self, lowest: int = 0, holds: Callable[[Session, Pending], bool] | None = None
+    ) -> tuple[Session, Pending] | None:
+        """The bundle whose turn it is among those of this priority at least; None if none waits. A session
+        whose first bundle `holds` keeps is left out until `unpark`."""
+        while self._turns and not (lowest and not self.has_turn(lowest)):
+            priority = next(iter(self._turns))
+            if len(self._turns) > 1:
+                priority = self._pass(priority)
+            session = self._turns[priority].popleft()
+            if holds is None or not holds(session, session.input[0]):
+                self._passed[priority] = 0
+                return session, self._take_first(session)
+            self._parked[session.number] = session
+            self._end_turns(priority)
+        return None
+
+    def _take_first(self, session: Session) -> Pending:
+        """The first bundle of the session that has the turn."""
         pending = session.input.popleft()
         session.input_bytes -= len(pending.bundle)
         self.input_bytes -= len(pending.bundle)
         self.waiting -= 1
         if session.input:
-            turns.append(session)
-        elif not turns:
+            self._turns[session.priority].append(session)
+        else:
+            self._end_turns(session.priority)
+        return pending
+
+    def _end_turns(self, priority: int) -> None:
+        """A priority is out of use when none of its sessions waits."""
+        if not self._turns[priority]:
             del self._turns[priority], self._passed[priority]
-        return session, pending
 
     def _begin_turns(self, priority: int) -> deque[Session]:
         """A priority comes into use: its place is among the others, which are few."""

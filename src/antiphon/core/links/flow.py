@@ -7,6 +7,8 @@ Deviations: the window never falls below four packets, because nacks, not duplic
 smaller window would leave most losses to the timer.
 """
 
+from antiphon import limits
+
 WINDOW_MIN_PACKETS = 4.0
 WINDOW_START_PACKETS = 16.0
 TIMEOUT_MIN_US = 20_000
@@ -39,7 +41,10 @@ class Regulator:
         self._filled_us = now_us
 
     def measured(self, sample_us: int) -> None:
-        """A round trip took `sample_us`."""
+        """A round trip took `sample_us`; one that was none by far is left out, or the link would wait for
+        hours before it looks silent."""
+        if sample_us > limits.ROUND_TRIP_MAX_US:
+            return
         sample_us = max(1, sample_us)
         if not self._measured:
             self._measured = True

@@ -19,6 +19,7 @@ from antiphon.core.links.link import Ends, Link, LinkState
 from antiphon.core.links.open_trains import OpenTrains
 from antiphon.core.links.packing import Train
 from antiphon.core.links.receiving import Reception
+from antiphon.errors import BadPacket
 from antiphon.wire import packet
 from antiphon.wire.packet import Ack, Data, Hello, Nack, Packet, PacketKind
 
@@ -142,6 +143,7 @@ class HopLink(Link):
         """A packet of the peer came in. What is new of it, to be handed upwards (Hop_Recv)."""
         if incoming.head.incarnation != self._peer_incarnation:
             return []  # the membership will find out
+        self._check(incoming)
         self.heard_us = now_us
         if isinstance(incoming, Hello):
             self._progress()
@@ -160,6 +162,20 @@ class HopLink(Link):
         elif isinstance(incoming, Nack):
             self._receive_nack(incoming, now_us)
         return []
+
+    def _check(self, incoming: Packet) -> None:
+        """BadPacket for numbers that the other end cannot have: beyond its largest window, which counts from
+        what we have acknowledged, or beyond what we have sent."""
+        if isinstance(incoming, Data):
+            highest = incoming.head.number + incoming.count - 1
+        elif isinstance(incoming, Ack | Nack):
+            if incoming.aru > self._highest_sent:
+                raise BadPacket("ack: of more than was sent")
+            highest = incoming.highest_sent if isinstance(incoming, Ack) else 0
+        else:
+            return
+        if highest > self.reception.aru + self.regulator.window_max_packets:
+            raise BadPacket("packet: number beyond its sender's window")
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
         self.counters["packets_received"] += data.count

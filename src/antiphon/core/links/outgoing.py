@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from antiphon import limits
 from antiphon.core.effects import Datagram
 from antiphon.core.links.packing import Packer
-from antiphon.wire.packet import Fragment, PacketKind, Skip, Update
+from antiphon.wire.packet import Fragment, PacketKind, Pressure, Skip, Update
 
 COUNTERS = (
     "packets_sent",
@@ -53,6 +53,10 @@ class Outgoing:
     def send_update(self, update: Update) -> None:
         """Queue an update; it overtakes the bundles that wait."""
         self._queue.add_update(update)
+
+    def send_pressure(self, pressure: Pressure) -> None:
+        """Queue a daemon's list of slow sessions; it overtakes the bundles that wait."""
+        self._queue.add_pressure(pressure)
 
     def send_skip(self, skip: Skip) -> None:
         """Queue a skipped range; it overtakes the bundles that wait."""

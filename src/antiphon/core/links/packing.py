@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.wire import packet
-from antiphon.wire.packet import Fragment, Skip, Update
+from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 Buffer = bytes | memoryview
 
@@ -47,15 +47,16 @@ class Packer:
         self.waiting_bytes = 0
         self._prefix = prefix
         self._capacity = packet.capacity(packet_bytes)
-        self._segment_bytes = packet.HEAD_BYTES + self._capacity
+        self._segment_bytes = packet.HEAD_BYTES + self._capacity + packet.CHECK_BYTES
         self._step = self._capacity - packet.FRAGMENT_ITEM_BYTES
         self._fragments: deque[Fragment] = deque()
         self._start = 0  # how much of the first fragment is sent
         self._updates: dict[int, Update] = {}
         self._skips: deque[Skip] = deque()
+        self._pressures: dict[int, Pressure] = {}  # by daemon
 
     def __bool__(self) -> bool:
-        return bool(self._fragments or self._updates or self._skips)
+        return bool(self._fragments or self._updates or self._skips or self._pressures)
 
     @property
     def largest_bytes(self) -> int:
@@ -71,6 +72,12 @@ class Packer:
         waiting = self._updates.get(update.source)
         if waiting is None or waiting.serial < update.serial:
             self._updates[update.source] = update
+
+    def add_pressure(self, pressure: Pressure) -> None:
+        """A newer list makes an older one of the same daemon that still waits pointless."""
+        waiting = self._pressures.get(pressure.daemon)
+        if waiting is None or waiting.serial < pressure.serial:
+            self._pressures[pressure.daemon] = pressure
 
     def add_skip(self, skip: Skip) -> None:
         """A range that continues the one before becomes one with it."""
@@ -118,6 +125,7 @@ class Packer:
 
     def _shared_packet(self, buffers: list[Buffer], number: int) -> int:
         """One packet with notices and as many pieces as fit; its size."""
+        first = len(buffers)
         buffers.append(packet.head(self._prefix, number))
         room = self._capacity
         while self._skips and room >= packet.SKIP_ITEM_BYTES:
@@ -126,6 +134,13 @@ class Packer:
         while self._updates and room >= packet.UPDATE_ITEM_BYTES:
             buffers.append(packet.update_item(self._updates.pop(next(iter(self._updates)))))
             room -= packet.UPDATE_ITEM_BYTES
+        while self._pressures:
+            item = packet.pressure_item(next(iter(self._pressures.values())))
+            if len(item) > room:
+                break
+            buffers.append(item)
+            room -= len(item)
+            del self._pressures[next(iter(self._pressures))]
         while self._fragments and room >= packet.FRAGMENT_ITEM_BYTES + _WORTH_CUTTING_BYTES:
             fragment = self._fragments[0]
             rest = len(fragment.body) - self._start
@@ -135,7 +150,8 @@ class Packer:
             buffers += packet.fragment_item(fragment, self._start, self._start + taken)
             self._advance(taken)
             room -= packet.FRAGMENT_ITEM_BYTES + taken
-        return packet.HEAD_BYTES + self._capacity - room
+        buffers.append(packet.check(buffers[first:]))
+        return self._segment_bytes - room
 
     def _advance(self, taken: int) -> None:
         self._start += taken

@@ -14,7 +14,7 @@ Deviations:
 Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
@@ -92,8 +92,8 @@ class Ring(Outgoing):
         """What the last token that was here said of the segment's bundles."""
         self.site_aru = view
         """Every member has every bundle up to this lts."""
-        self.holds: frozenset[int] = frozenset()
-        """Members whose clients are slow, by the last token."""
+        self.check_site: Callable[[Token, int], None] = lambda came, now_us: None
+        """Raises BadPacket for what a token says of the segment's bundles and cannot be; the owner knows."""
         self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
@@ -122,8 +122,6 @@ class Ring(Outgoing):
         self._is_wanted = False  # somebody asked for it
         self._is_parked = False
         self._has_rested = True  # since it was here: the time that it took says nothing then
-        self._told_holds = False
-        self._known_holds: frozenset[int] = frozenset()  # what the token said of slow clients when it left
         self._go_us: int | None = None  # when a token that is kept must go on
         self._hurry_us: int | None = None
         self._hello_us = now_us + hello_us
@@ -211,6 +209,8 @@ class Ring(Outgoing):
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
+        if data.head.number + data.count - 1 > self._sequence_max:
+            raise BadPacket("packet: number beyond what a ring sends")
         self.counters["packets_received"] += data.count
         news, duplicates = self.reception.take(data, now_us)
         self.counters["duplicates"] += duplicates
@@ -223,7 +223,9 @@ class Ring(Outgoing):
                 raise BadPacket("token: not from the one before us")
             self._receive_token(token.parse_token(word.body), now_us)
         elif kind == PacketKind.HELD:
-            if token.parse_held(word.body) > self._serial:
+            if word.head.sender != self._keeper:
+                raise BadPacket("held: not from the one that keeps the token")
+            if self._serial < token.parse_held(word.body) <= self._serial + len(self.members):
                 self._has_rested = True
                 self._arrived(now_us)
         elif kind == PacketKind.HURRY:
@@ -233,7 +235,7 @@ class Ring(Outgoing):
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
         if came.serial <= self._serial:
             return  # sent again although it had arrived
-        self._check(came)
+        self._check(came, now_us)
         if came.serial > len(self.members):
             self._everybody_is_there(now_us)
         self._serial = came.serial
@@ -245,19 +247,26 @@ class Ring(Outgoing):
         self.token = came
         self.is_fresh = True
         self.site_sequence, self.site_lts = came.site_sequence, came.site_lts
-        self.holds = frozenset(came.holds) - {self._me}
         self.reception.announced(self._announced, now_us)
         self._announced = came.link_sequence
         self._answer(came, now_us)
 
-    def _check(self, came: Token) -> None:
+    @property
+    def _sequence_max(self) -> int:
+        """The greatest number that a packet can have: what is open counts from what all, and so we, have."""
+        return self.reception.aru + limits.RING_OPEN_PACKETS + limits.RING_ROUND_PACKETS
+
+    def _check(self, came: Token, now_us: int) -> None:
         """BadPacket for a token that our ring cannot have made: with some of them it would stand for ever."""
         if came.link_sequence < self.reception.highest or came.site_sequence < self.site_sequence:
             raise BadPacket("token: counts backwards")
+        if came.serial > self._serial + len(self.members) or came.link_sequence > self._sequence_max:
+            raise BadPacket("token: counts too fast")
+        self.check_site(came, now_us)
         if not self._sent_in_round <= came.flow <= limits.RING_ROUND_PACKETS:
             raise BadPacket("token: impossible count of packets")
-        named = {came.link_modifier, came.site_modifier} - {NOBODY} | set(came.holds)
-        if not named.issubset(self.members) or len(came.holds) > len(self.members):
+        named = {came.link_modifier, came.site_modifier} - {NOBODY}
+        if not named.issubset(self.members):
             raise BadPacket("token: names daemons of no ring of ours")
 
     def _arrived(self, now_us: int) -> None:
@@ -340,20 +349,19 @@ class Ring(Outgoing):
         )
 
     def conclude(
-        self, now_us: int, *, number: int, lts: int, aru: int, holds: bool, is_wanted: bool, matters: bool
+        self, now_us: int, *, number: int, lts: int, aru: int, is_wanted: bool, matters: bool
     ) -> None:
         """Everything that follows from the events so far is done: send, and let the token go on.
 
         `number` is that of the segment's newest bundle and `lts` our clock, for when we have the token; `aru`
-        is what we have everything up to, `holds` whether a client of ours is slow, `is_wanted` whether
-        something waits for the token that the ring does not know of. `matters` says whether somebody waits
-        for a higher aru of the segment.
+        is what we have everything up to, `is_wanted` says whether something waits for the token that the
+        ring does not know of, and `matters` whether another daemon waits for a higher aru of the segment.
         """
         is_higher = matters and aru > self._given_aru
         if self.token is None:
             if (
-                is_wanted or self._queue or self._unreliable or holds != self._told_holds
-                or self._is_asking(now_us) or (is_higher and self._is_limiting)
+                is_wanted or self._queue or self._unreliable or self._is_asking(now_us)
+                or (is_higher and self._is_limiting)
             ):  # fmt: skip
                 self._hurry(now_us)
             else:
@@ -365,11 +373,10 @@ class Ring(Outgoing):
         has_work = (
             self._me != self._keeper or self._is_wanted or is_wanted or is_higher or sent
             or self._queue or self._unreliable or held.requests or held.flow
-            or holds != self._told_holds or frozenset(held.holds) != self._known_holds
             or (matters and held.site_aru > self.site_aru) or self._is_asking(now_us)
         )  # fmt: skip
         if has_work or (self._go_us is not None and self._go_us <= now_us):
-            self._pass(held, sent, number, lts, aru, holds, now_us)
+            self._pass(held, sent, number, lts, aru, now_us)
         elif not self._is_parked:
             self._park(now_us)
 
@@ -399,9 +406,7 @@ class Ring(Outgoing):
             Datagram(EVERYBODY, train.buffers, train.segment_bytes, train.size_bytes, self._others)
         )
 
-    def _pass(
-        self, going: Token, sent: int, number: int, lts: int, aru: int, holds: bool, now_us: int
-    ) -> None:
+    def _pass(self, going: Token, sent: int, number: int, lts: int, aru: int, now_us: int) -> None:
         going.serial += 1
         going.flow += sent - self._sent_in_round
         self._sent_in_round = sent
@@ -412,9 +417,6 @@ class Ring(Outgoing):
         )
         going.site_aru, going.site_modifier = self._agree(going.site_aru, going.site_modifier, aru)
         going.site_sequence, going.site_lts = number, lts
-        others = tuple(daemon for daemon in going.holds if daemon != self._me)
-        going.holds = (*others, self._me) if holds else others
-        self._told_holds, self._known_holds = holds, frozenset(going.holds)
         self._given_aru = aru
         self._is_limiting = going.site_aru == aru
         self._raise_arus(going)
@@ -424,7 +426,7 @@ class Ring(Outgoing):
         self._is_wanted = self._is_parked = False
         self._go_us = self._hurry_us = None
         prefix = self._prefix(PacketKind.TOKEN, self._next)
-        self._passed = packet.head(prefix) + token.encode_token(going)
+        self._passed = packet.whole(prefix, token.encode_token(going))
         self._left_us = self._seen_us = now_us
         self._resend_wait_us = max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
         self._resend_us = now_us + self._resend_wait_us
@@ -457,7 +459,7 @@ class Ring(Outgoing):
         self._is_parked = self._has_rested = True
         self._go_us = now_us + self._hello_interval_us
         assert self.token is not None
-        data = packet.head(self._prefixes[PacketKind.HELD]) + token.encode_held(self.token.serial + 1)
+        data = packet.whole(self._prefixes[PacketKind.HELD], token.encode_held(self.token.serial + 1))
         self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
 
     def _hurry(self, now_us: int) -> None:
@@ -468,7 +470,7 @@ class Ring(Outgoing):
             self._hurry_us = max(now_us, self._seen_us + max(HURRY_MIN_US, FAIRNESS_ROUNDS * self._round_us))
         if self._hurry_us <= now_us:
             self._hurry_us = now_us + max(HURRY_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
-            self._emit_alone(self._keeper, packet.head(self._prefix(PacketKind.HURRY, self._keeper)))
+            self._emit_alone(self._keeper, packet.whole(self._prefix(PacketKind.HURRY, self._keeper)))
 
     # Time -------------------------------------------------------------------------------------------------
 

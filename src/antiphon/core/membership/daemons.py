@@ -32,12 +32,12 @@ from antiphon.core.membership.patience import (
 )
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.proposals import is_better, view_of
-from antiphon.core.membership.representatives import missed_links, site_representative
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
+from antiphon.core.membership.voice import Voice
+from antiphon.core.overlay.topology import missing_links, site_representative
 from antiphon.wire import membership as words
-from antiphon.wire import packet
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import PacketKind
 
@@ -77,7 +77,7 @@ class DaemonMembership:
         self._incarnation = incarnation
         self._config = config
         self._host = host
-        self._datagrams = datagrams
+        self._voice = Voice(config.digest, me, incarnation, datagrams)
         self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
         self._site_mates = frozenset(config.daemons_of(config.site_of(me))) - {me}
         self._everybody = frozenset(range(config.daemon_count))
@@ -166,7 +166,7 @@ class DaemonMembership:
         if company is None or peer.number not in company.members:
             return False
         if incarnation != company.incarnation(peer.number):
-            if beat.echo_us < now_us - self.timing.suspect_us:
+            if not now_us - self.timing.suspect_us <= beat.echo_us <= now_us:
                 return False  # it may be an echo of the past; the answer to our own beat will tell
             self._lose(Reason.RESTARTED, peer.number, f"{self._name(peer.number)} was restarted", now_us)
             return True
@@ -217,8 +217,9 @@ class DaemonMembership:
             self._round = max(self._round, beat.round)
         for station in beat.stations:
             if station.daemon == self._me:
-                if station.incarnation != self._incarnation and station.serial >= self._serial:
-                    self._serial = station.serial + 1  # of our former life, after a clock went backwards
+                is_ours = (station.incarnation, station.serial) == (self._incarnation, self._serial)
+                if station.serial >= self._serial and not is_ours:
+                    self._serial = station.serial + 1  # of our former life, or in our name
                 continue
             if self._gathering.learn(station, now_us):
                 self.exclusions.adopt(station.left_out, now_us)
@@ -296,11 +297,23 @@ class DaemonMembership:
     def _plan_probe(self) -> None:
         self._probe_us = min((peer.probe_us for peer in self._absent()), default=None)
 
-    def _beat(self, peer: Peer, now_us: int, *, question: bool, stations: tuple[Station, ...] = ()) -> None:
+    def ask(self, number: int, echo_us: int, now_us: int) -> None:
+        """Have a neighbour, whose beat with this clock value was refused, send another one at once."""
+        self._beat(self.peers[number], now_us, question=True, echo_us=echo_us)
+
+    def _beat(
+        self,
+        peer: Peer,
+        now_us: int,
+        *,
+        question: bool,
+        stations: tuple[Station, ...] = (),
+        echo_us: int = 0,
+    ) -> None:
         company = self.company
         beat = Beat(
             clock_us=now_us,
-            echo_us=peer.clock_us,
+            echo_us=echo_us or peer.clock_us,
             question=question,
             state=int(self.state),
             engaged=0 if company is None else company.id,
@@ -311,18 +324,7 @@ class DaemonMembership:
             round=self._round if self.is_active else 0,
             stations=stations,
         )
-        self._send(peer.number, PacketKind.BEAT, words.encode(beat))
-
-    def _send(self, receiver: int, kind: PacketKind, body: bytes) -> None:
-        prefix = packet.prefix(
-            kind,
-            digest=self._config.digest,
-            sender=self._me,
-            receiver=receiver,
-            incarnation=self._incarnation,
-        )
-        data = packet.head(prefix) + body
-        self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
+        self._voice.send(peer.number, PacketKind.BEAT, words.encode(beat))
 
     # Losing a view --------------------------------------------------------------------------------------
 
@@ -512,7 +514,7 @@ class DaemonMembership:
     def pass_on(self, number: int) -> None:
         """Tell a neighbour in the view that is being formed about it."""
         assert self.forming is not None
-        self._send(number, PacketKind.PROPOSAL, self._proposal)
+        self._voice.send(number, PacketKind.PROPOSAL, self._proposal)
 
     # Forming --------------------------------------------------------------------------------------------
 
@@ -530,8 +532,8 @@ class DaemonMembership:
         self.is_active = True
         self.since_us = now_us
         self.stopped_us = None
-        self.representative = site_representative(self._config, view, self._me)
-        self._missed = missed_links(self._config, view, self._me)
+        self.representative = site_representative(self._config, view.members, self._me)
+        self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
         for number, peer in self.peers.items():

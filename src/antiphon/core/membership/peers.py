@@ -7,6 +7,7 @@ are not in the view are probed for ever, with back-off in seconds. A peer whose 
 again only after a time that doubles with each loss (damping), and is forgiven after a quiet while.
 """
 
+from antiphon import limits
 from antiphon.config import Timing
 from antiphon.wire.membership import Beat
 
@@ -68,7 +69,8 @@ class Peer:
         self.welcome = beat.welcome
         if beat.echo_us and self.echoed_us < beat.echo_us <= now_us:
             self.echoed_us = beat.echo_us
-            if not beat.question:  # an answer: it was sent at once
+            is_answer = not beat.question  # then it was sent at once
+            if is_answer and now_us - beat.echo_us <= limits.ROUND_TRIP_MAX_US:
                 self._measure(now_us - beat.echo_us)
 
     def _measure(self, sample_us: int) -> None:

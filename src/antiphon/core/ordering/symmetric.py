@@ -123,13 +123,17 @@ class SymmetricOrder:
         `lts`."""
         self.is_turn = True
         self.issued = max(self.issued, number)
-        self.update(Update(self.source, False, 0, number, lts, 0))
+        self.update(Update(self.source, 0, number, lts, 0))
 
     def vouched(self, aru: int) -> None:
         """Everybody in our segment has everything up to this lts."""
         if aru > self.lines.own_aru:
             self.lines.claim(self.source, 0, aru)
             self.moved = True
+
+    def contiguous(self, source: int) -> int:
+        """The number up to which every bundle of a source has come or was skipped."""
+        return self._sources[source].contiguous
 
     @property
     def held_count(self) -> int:

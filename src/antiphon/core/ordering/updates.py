@@ -12,30 +12,21 @@ class Announcer:
         """`start` is the lts with which the view began: there is nothing to say about it."""
         self._delta_us = delta_us
         self._last_us = now_us - delta_us
-        self._last_update_us = now_us - delta_us
         self._lts = start
         self._aru = start
-        self._hold = False
 
-    def announced(self, now_us: int, lts: int, aru: int, hold: bool | None = None) -> None:
-        """An update goes out and says this, or a bundle of our segment, which says all but `hold`."""
+    def announced(self, now_us: int, lts: int, aru: int) -> None:
+        """An update goes out and says this, or a bundle of our segment."""
         self._last_us = now_us
         self._lts = max(self._lts, lts)  # a ring's bundles may come in any order
         self._aru = max(self._aru, aru)
-        if hold is not None:
-            self._hold = hold
-            self._last_update_us = now_us
 
-    def is_due(self, highest_lts: int, lts: int, aru: int, hold: bool) -> bool:
+    def is_due(self, highest_lts: int, lts: int, aru: int) -> bool:
         """Whether others wait for news that we have: somebody's bundle with `highest_lts` needs our lts or
         our aru."""
-        return (
-            (highest_lts > self._lts and lts > self._lts)
-            or (aru > self._aru and highest_lts > self._aru)
-            or hold != self._hold
-        )
+        return (highest_lts > self._lts and lts > self._lts) or (aru > self._aru and highest_lts > self._aru)
 
-    def due_us(self, hold: bool) -> int:
-        """The earliest time at which an update may go; a wish to hold does not wait for a pause in our own
-        bundles, which say nothing of it."""
-        return (self._last_us if hold == self._hold else self._last_update_us) + self._delta_us
+    @property
+    def due_us(self) -> int:
+        """The earliest time at which an update may go."""
+        return self._last_us + self._delta_us

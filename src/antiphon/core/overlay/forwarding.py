@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from antiphon.core.overlay.routing import RING, Branch
-from antiphon.wire.packet import Fragment, Skip, Update
+from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 
 class _Skipped:
@@ -34,6 +34,8 @@ class Way(Protocol):
     def send_update(self, update: Update) -> None: ...
 
     def send_skip(self, skip: Skip) -> None: ...
+
+    def send_pressure(self, pressure: Pressure) -> None: ...
 
     def pump(self, now_us: int) -> None: ...
 
@@ -114,6 +116,13 @@ class Forwarder:
         self._tell(neighbour, update.source)
         self._links[neighbour].send_update(update)
         self.touched[neighbour] = self._links[neighbour]
+
+    def pressure(self, pressure: Pressure, from_ring: bool = False) -> None:
+        """A daemon's list of slow sessions goes to every daemon."""
+        for branch in self._branches(pressure.source, from_ring):
+            link = self._links[branch.neighbour]
+            link.send_pressure(pressure)
+            self.touched[branch.neighbour] = link
 
     def skip(self, skip: Skip, now_us: int, from_ring: bool) -> None:
         """What a branch skipped, everything behind it skips."""

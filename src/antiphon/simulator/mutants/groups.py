@@ -242,7 +242,7 @@ def _accepts_before_merged(_original: object) -> object:
         node = admission._node
         settings = node.config.settings
         unstable_bytes = node.order.own_unstable_bytes
-        return node.membership.is_active and not node.hold and unstable_bytes < settings.unstable_bytes
+        return node.membership.is_active and unstable_bytes < settings.unstable_bytes
 
     return property(has_leave)
 

@@ -4,15 +4,16 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from antiphon import limits
 from antiphon.core.admission import Admission
+from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.sessions import Session, Sessions
+from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.packing import Packer, Train
 from antiphon.core.links.receiving import Reception
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
-from antiphon.core.ordering.hold import Hold
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
 from antiphon.core.origin import Origin
@@ -21,7 +22,7 @@ from antiphon.service import Service
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Cause, View
 from antiphon.wire import frames
-from antiphon.wire.packet import HEAD_BYTES, Fragment, Skip, Update
+from antiphon.wire.packet import HEAD_BYTES, Fragment, Pressure, Skip, Update
 
 
 def _agreed_on_receipt(original: Original) -> Original:
@@ -183,21 +184,33 @@ def _all_in_one_go(_original: Original) -> Original:
     return begin
 
 
-def _hold_ignored(original: Original) -> Original:
-    def heard(hold: Hold, update: Update) -> None:
+def _pressure_ignored(original: Original) -> Original:
+    def receive(backpressure: Backpressure, pressure: Pressure, now_us: int) -> None:
         return None
 
-    return heard
+    return receive
 
 
-def _hold_for_the_lost(original: Original) -> Original:
-    """A wish to hold outlives the view in which it was told, also that of a daemon that is lost."""
+def _pressure_for_ever(original: Original) -> Original:
+    """What a daemon has announced counts until it announces something else, also if it is lost."""
 
-    def take_over(hold: Hold, before: Hold) -> None:
-        original(hold, before)
-        hold.sources = set(before.sources)
+    def begin_view(backpressure: Backpressure) -> None:
+        others = dict(backpressure._others)
+        original(backpressure)
+        backpressure._others = others
+        for announced in others.values():
+            announced.until_us = limits.NEVER_US
 
-    return take_over
+    return begin_view
+
+
+def _pressure_on_all(original: Original) -> Original:
+    """As long as any session is slow, everything waits."""
+
+    def holds(backpressure: Backpressure, session: Session, pending: Pending) -> bool:
+        return pending.event is None and bool(backpressure.slow_names or backpressure.other_names)
+
+    return holds
 
 
 def _window_ignored(original: Original) -> Original:
@@ -350,12 +363,16 @@ ORDERING: tuple[Mutant, ...] = (
         frozenset(("bounded",)), Admission, "begin", _all_in_one_go, "slow", seeds=40, shown_by=36,
     ),
     Mutant(
-        "hold ignored", "a daemon goes on although another one asks it to wait for a slow receiver",
-        frozenset(("bounded",)), Hold, "heard", _hold_ignored, "flood", shown_by=8,
+        "pressure ignored", "a daemon goes on although another one asks it to wait for a slow receiver",
+        frozenset(("bounded",)), Backpressure, "receive", _pressure_ignored, "flood", shown_by=8,
     ),
     Mutant(
-        "hold for the lost", "senders wait for a slow receiver at a daemon that is no longer there",
-        frozenset(("2.17",)), Hold, "take_over", _hold_for_the_lost, "sites", seeds=120, shown_by=109,
+        "pressure on all", "whoever sends waits for slow receivers, also those who send them nothing",
+        frozenset(("pressure",)), Backpressure, "holds", _pressure_on_all, "slow",
+    ),
+    Mutant(
+        "pressure for ever", "senders wait for a slow receiver at a daemon that is no longer there",
+        frozenset(("2.17",)), Backpressure, "begin_view", _pressure_for_ever, "sites", seeds=120, shown_by=9,
     ),
     Mutant(
         "window ignored", "a link sends all that it has, whatever is still unacknowledged",

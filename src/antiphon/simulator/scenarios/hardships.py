@@ -9,14 +9,15 @@ from random import Random
 from msgspec import structs
 
 from antiphon.config import Settings
-from antiphon.simulator.incidents import AnyIncident, Cut, OneWay, Pause, Restart
+from antiphon.simulator.incidents import AnyIncident, Cut, OneWay, Pause, Restart, Trouble
+from antiphon.simulator.network import Corrupt
 from antiphon.simulator.plan import ClientPlan, Daemon, Route
 from antiphon.simulator.scenarios.parts import wide
 
 LATE_START_MAX_US = 3_000_000
 UPTIME_MAX_US = 60_000_000
 SLOW_OUTPUT_BYTES = 65_536
-"""What may wait for a slow reader before all senders are asked to hold: the least that can be configured."""
+"""What may wait for a slow reader before those who send to it wait: the least that can be configured."""
 
 
 def paused(random: Random, daemons: list[Daemon], working_us: int) -> list[AnyIncident]:
@@ -84,7 +85,7 @@ def slow_readers(
     random: Random, clients: tuple[ClientPlan, ...], settings: Settings
 ) -> tuple[tuple[ClientPlan, ...], Settings]:
     """A few clients are members of everything and read slowly, while all send more than such readers take:
-    sooner or later their daemons ask the others to hold, also when some of them are lost just then."""
+    sooner or later those who send to them wait, also when some of their daemons are lost just then."""
     chosen = set(random.sample(range(len(clients)), random.randint(1, max(1, len(clients) // 4))))
     rate = random.choice((10_000, 20_000, 40_000))
     slowed = []
@@ -96,6 +97,11 @@ def slow_readers(
             )
         slowed.append(structs.replace(client, habits=habits))
     return tuple(slowed), structs.replace(settings, output_soft_bytes=SLOW_OUTPUT_BYTES)
+
+
+def flipping(random: Random, working_us: int) -> AnyIncident:
+    """All paths flip bits now and then: a bad cable, or memory that fails in a router."""
+    return Trouble(fault=Corrupt(wide(random, 1, 100) / 1_000), for_us=working_us)
 
 
 def rebooted(random: Random, incidents: list[AnyIncident]) -> list[AnyIncident]:

@@ -30,7 +30,8 @@ SERVICES = (
 
 def slow(random: Random, seed: int) -> Plan:
     """Two to four sites send more than some members of the groups read. These go without unreliable messages,
-    or all wait for them; some are cut off. In every third run the cluster falls apart meanwhile."""
+    or those who send to them wait; some are cut off. Others have a group of their own and are to notice
+    nothing. In every third run the cluster falls apart meanwhile."""
     sites = random.randint(2, 4)
     pairs = pairs_of(random, sites)
     latencies_us = [wide(random, 200, 20_000) for _ in pairs]
@@ -66,12 +67,27 @@ def slow(random: Random, seed: int) -> Plan:
         seed,
         lonely_sites(busy(random, daemons_of(random, sites))),
         routes_of(random, pairs, latencies_us, random.choice((0.0, 0.0, 0.02))),
-        tuple(clients),
+        (*clients, *_uninvolved(Random(f"uninvolved {seed}"), sites)),
         WORKING_US,
         settings,
         coalesce=coalesce_of(random),
         incidents=_troubles(random, sites) if seed % 3 == 0 else (),
     )
+
+
+def _uninvolved(random: Random, sites: int) -> list[ClientPlan]:
+    """Clients that share no group with a slow reader; their chance is their own, so that adding them has
+    changed nothing else in a run."""
+    habits = Habits(
+        interval_us=random.randint(20_000, 60_000),
+        groups=("calm",),
+        services=(Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE),
+        size_max_bytes=500,
+        batch_max=2,
+        several_groups=0.0,
+        private=0.0,
+    )
+    return [ClientPlan(f"u{number}", f"d{number}", habits) for number in range(sites)]
 
 
 def _troubles(random: Random, sites: int) -> tuple[AnyIncident, ...]:

@@ -281,6 +281,8 @@ def draw_plan(
         clients, settings = hardships.slow_readers(hard, clients, settings)
     if hard.random() < 0.3:
         incidents = hardships.rebooted(hard, incidents)
+    if hard.random() < 0.15:
+        incidents.append(hardships.flipping(hard, working_us))
     return Plan(
         scenario,
         seed,

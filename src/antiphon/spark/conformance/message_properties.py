@@ -9,6 +9,7 @@ from antiphon.spark.conformance import (
     fifo,
     no_duplication,
     one_order,
+    pressure,
     reliable,
     safe,
     same_view,
@@ -22,8 +23,8 @@ from antiphon.spark.conformance.verdict import Property
 MESSAGES: tuple[Property, ...] = tuple(
     prop
     for file in (
-        agreed, bounded, causal, causes, deliver_integrity, fifo, no_duplication, one_order, reliable, safe,
-        same_view, self_delivery, termination, transitional_signals, virtual_synchrony,
+        agreed, bounded, causal, causes, deliver_integrity, fifo, no_duplication, one_order, pressure,
+        reliable, safe, same_view, self_delivery, termination, transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

@@ -1,0 +1,216 @@
+"""Whose sends wait for whom: pressure goes from a slow receiver to those who send to it, and to no others.
+
+A session for which too much output waits is *slow*. What is sent to it, to a group that it is a member of or
+to its private name, waits at the daemons of the senders; whatever has no slow receiver goes on. Each daemon
+announces its slow sessions to all others (`wire.packet.Pressure`), which know the groups of every session and
+so find out by themselves what has to wait. An announcement is repeated while it is true and expires when it
+is not, so that none can outlive the daemon that made it.
+
+Patience is limited:
+
+    slow_patience_ms       how long the senders to a slow session wait while it reads next to nothing; every
+                           `limits.SLOW_STEP` of its soft limit that it reads renews this
+    slow_own_patience_ms   the same for what the slow session itself sends to its own groups: a program that
+                           sends before it reads would otherwise wait for itself
+
+When patience is over, only the session's queue grows, up to the hard limit, until it has caught up.
+"""
+
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.config import Settings
+from antiphon.core.groups.membership import Membership
+from antiphon.core.groups.sessions import Pending, Session
+from antiphon.types import private_name
+from antiphon.wire.bundle import Flag, parse_names
+from antiphon.wire.packet import Pressure
+
+
+class _Slow(Struct):
+    """A session of this daemon that senders wait for."""
+
+    session: Session
+    until_us: int
+    """When the senders' patience ends."""
+    own_until_us: int | None
+    """When its own patience with itself ends; None if it has ended."""
+    read_bytes: int
+    """What it had read in all when patience was last renewed."""
+    feeds_itself: bool = False
+    """Whether it has sent something to itself since its own patience ended."""
+
+
+class _Announced(Struct):
+    """The slow sessions of another daemon, as it announced them."""
+
+    serial: int
+    until_us: int
+    sessions: dict[tuple[int, int], str]
+    """Daemon and session number -> private name."""
+
+
+class Backpressure:
+    """The slow sessions that senders at one daemon wait for."""
+
+    def __init__(
+        self, me: int, daemon_names: tuple[str, ...], settings: Settings, membership: Membership
+    ) -> None:
+        self.is_eased = False
+        """Whether something that waited may go on now; the owner looks and clears it."""
+        self._me = me
+        self._daemon_names = daemon_names
+        self._membership = membership
+        self._patience_us = round(settings.slow_patience_ms * 1_000)
+        self._own_patience_us = round(settings.slow_own_patience_ms * 1_000)
+        self._step_bytes = max(1, settings.output_soft_bytes // limits.SLOW_STEP)
+        self._slow: dict[int, _Slow] = {}  # by session number
+        self._others: dict[int, _Announced] = {}  # by daemon
+        self._serial = 0
+        self._announced: tuple[int, ...] = ()  # what others were last told
+        self._announced_us = -limits.PRESSURE_PAUSE_US
+
+    # Sessions of this daemon ------------------------------------------------------------------------------
+
+    def behind(self, session: Session, read_bytes: int, now_us: int) -> None:
+        """Too much output waits for a session, which has read so much in all."""
+        self._slow[session.number] = _Slow(
+            session, now_us + self._patience_us, now_us + self._own_patience_us, read_bytes
+        )
+
+    def has_read(self, session: int, read_bytes: int, now_us: int) -> None:
+        """A session has read so much in all: patience with one that reads is renewed."""
+        slow = self._slow.get(session)
+        if slow is not None and read_bytes - slow.read_bytes >= self._step_bytes:
+            slow.read_bytes = read_bytes
+            slow.until_us = now_us + self._patience_us
+            slow.own_until_us = now_us + self._own_patience_us
+            slow.feeds_itself = False
+
+    def caught_up(self, session: int) -> None:
+        """A session has read enough, or is gone."""
+        if self._slow.pop(session, None) is not None:
+            self.is_eased = True
+
+    # Announcements ----------------------------------------------------------------------------------------
+
+    def begin_view(self) -> None:
+        """A daemon view is installed: what others announced in the one before does not count."""
+        self._others.clear()
+        self._announced = ()
+        self.is_eased = True
+
+    def receive(self, pressure: Pressure, now_us: int) -> None:
+        """Another daemon's announcement came in; of several the newest counts."""
+        before = self._others.get(pressure.daemon)
+        if before is not None and pressure.serial <= before.serial:
+            return
+        daemon = self._daemon_names[pressure.daemon]
+        sessions = {
+            (pressure.daemon, number): private_name(name, daemon) for number, name in pressure.sessions
+        }
+        if before is not None and not before.sessions.keys() <= sessions.keys():
+            self.is_eased = True
+        self._others[pressure.daemon] = _Announced(
+            pressure.serial, now_us + limits.PRESSURE_VALID_US, sessions
+        )
+
+    def announcement(self, source: int, now_us: int) -> Pressure | None:
+        """What the other daemons are to be told now, if anything."""
+        if self._announce_us() > now_us:
+            return None
+        self._announced = self._to_announce()
+        self._announced_us = now_us
+        self._serial += 1
+        sessions = tuple((number, self._slow[number].session.name) for number in self._announced)
+        return Pressure(source, self._me, self._serial, sessions)
+
+    def _to_announce(self) -> tuple[int, ...]:
+        """Those who fell behind first; for others beyond the limit only senders of this daemon wait."""
+        return tuple(self._slow)[: limits.PRESSURE_SESSIONS_MAX]
+
+    def _announce_us(self) -> int:
+        """When to announce: a change soon, the same again before it expires, and nothing if there is none."""
+        if self._to_announce() != self._announced:
+            return self._announced_us + limits.PRESSURE_PAUSE_US
+        if self._slow:
+            return self._announced_us + limits.PRESSURE_RENEW_US
+        return limits.NEVER_US
+
+    # Time -------------------------------------------------------------------------------------------------
+
+    def due_us(self, can_announce: bool = True) -> int | None:
+        """When there is something to do, announcements included if there is a view to make them in."""
+        if not (self._slow or self._others or self._announced):
+            return None
+        due_us = self._announce_us() if can_announce else limits.NEVER_US
+        for slow in self._slow.values():
+            due_us = min(due_us, slow.until_us if slow.own_until_us is None else slow.own_until_us)
+        for announced in self._others.values():
+            due_us = min(due_us, announced.until_us)
+        return due_us
+
+    def timeout(self, now_us: int) -> None:
+        """End the patience that is over, and what was not announced again."""
+        for number, slow in list(self._slow.items()):
+            if slow.until_us <= now_us:
+                del self._slow[number]
+                self.is_eased = True
+            elif slow.own_until_us is not None and slow.own_until_us <= now_us:
+                slow.own_until_us = None
+                self.is_eased = True
+        for daemon, announced in list(self._others.items()):
+            if announced.until_us <= now_us:
+                self.is_eased = self.is_eased or bool(announced.sessions)
+                del self._others[daemon]
+
+    # Questions --------------------------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        """Whether any sender may have to wait."""
+        return bool(self._slow or self._others)
+
+    def holds(self, session: Session, pending: Pending) -> bool:
+        """Whether a bundle of a session of ours has to wait. Joins, leaves and ends never do: they are short,
+        and often the end of the trouble."""
+        if pending.event is not None:
+            return False
+        destinations = parse_names(pending.header.names)[1:]
+        for number, slow in self._slow.items():
+            if number != session.number:
+                if self._is_for(destinations, (self._me, number), slow.session.private_name):
+                    return True
+            elif not pending.header.flags & Flag.SELF_DISCARD and self._is_for(
+                destinations, (self._me, number), slow.session.private_name
+            ):
+                if slow.own_until_us is not None:
+                    return True
+                slow.feeds_itself = True
+        return any(
+            self._is_for(destinations, member, name)
+            for announced in self._others.values()
+            for member, name in announced.sessions.items()
+        )
+
+    def _is_for(self, destinations: tuple[str, ...], member: tuple[int, int], name: str) -> bool:
+        """Whether a session receives what is sent to these groups and private names."""
+        return any(
+            self._membership.is_member(member, destination) or destination == name
+            for destination in destinations
+        )
+
+    def bounds(self, session: int) -> bool:
+        """Whether all senders to a session of ours wait, itself among them, so that what can still come for
+        it is bounded by what is under way."""
+        slow = self._slow.get(session)
+        return slow is not None and not slow.feeds_itself
+
+    @property
+    def slow_names(self) -> list[str]:
+        """The sessions of this daemon that senders wait for."""
+        return [slow.session.private_name for slow in self._slow.values()]
+
+    @property
+    def other_names(self) -> list[str]:
+        """The sessions of other daemons that senders of this one wait for."""
+        return sorted(name for announced in self._others.values() for name in announced.sessions.values())

@@ -1,0 +1,41 @@
+"""Beats and proposals as they come in: read, found plausible, and handed to the membership, or refused."""
+
+from collections import Counter
+
+from antiphon.core.membership.credence import DOUBTS, Credence
+from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.errors import BadPacket
+from antiphon.wire import membership as words
+from antiphon.wire.packet import Loose, PacketKind
+
+
+class Door:
+    """What stands between a daemon's membership and the network."""
+
+    def __init__(
+        self, membership: DaemonMembership, credence: Credence, daemons: int, counters: Counter[str]
+    ) -> None:
+        self._membership = membership
+        self._credence = credence
+        self._daemons = daemons
+        self._counters = counters
+
+    def receive(self, incoming: Loose, clock: int, now_us: int) -> None:
+        """A beat or a proposal of a neighbour; `clock` is that of the installed view. What is refused is
+        counted; a sender that may still be right is asked."""
+        head = incoming.head
+        try:
+            if head.kind == PacketKind.BEAT:
+                beat = words.parse_beat(incoming.body, self._daemons)
+                self._credence.hear(self._membership.peers[head.sender], head.incarnation, beat, now_us)
+                self._membership.hear(head.sender, head.incarnation, beat, now_us)
+            else:
+                proposal = words.parse_proposal(incoming.body, self._daemons)
+                self._credence.check_proposal(proposal.id, clock, now_us)
+                self._membership.propose(head.sender, proposal, now_us)
+        except BadPacket as error:
+            self._counters[error.reason] += 1
+            if error.reason in DOUBTS:
+                echo_us = self._credence.question(head.sender, now_us)
+                if echo_us is not None:
+                    self._membership.ask(head.sender, echo_us, now_us)

@@ -1,0 +1,99 @@
+"""How far the numbers of a view can have come: what is beyond is refused when it arrives.
+
+Numbers and stamps of a view are taken over for good. One that no daemon can have reached would stop the order
+at once, and every daemon would refuse it in the state with which the next view begins. So a packet with one
+is dropped as a whole, before its link counts it: if it was false, its true number is still free, and if it
+was only early, it comes again.
+
+- A source's bundles are at most `limits.OUTSTANDING_MAX` beyond those that have come, as in the states that
+  daemons exchange at the end of the view.
+- A Lamport clock of the view is at most `limits.LTS_LEAD` beyond the view's stamp, with which all its members
+  have begun, and has counted at most `limits.LTS_PER_US` since then.
+- Nobody has everything up to a stamp that our own source has not reached; where other daemons stamp in the
+  name of our source, too, the bound of the clock holds.
+
+Checked by: tests/unit/test_plausible.py, tests/paper/test_implausible.py.
+"""
+
+from collections.abc import Mapping
+
+from antiphon import limits
+from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.symmetric import SymmetricOrder
+from antiphon.errors import BadFrame, BadPacket
+from antiphon.wire import bundle as bundles
+from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Pressure, Skip, Update
+from antiphon.wire.token import Token
+
+NUMBER = "item: number far beyond its source's last one"
+STAMP = "item: stamp that its source cannot have reached"
+
+
+class Reach:
+    """The bounds of one daemon in one view."""
+
+    def __init__(
+        self, order: SymmetricOrder, source_of: Mapping[int, int], view_id: int, is_alone: bool, now_us: int
+    ) -> None:
+        """`source_of` has the source of each member; `is_alone` says that our source is this daemon only."""
+        self._order = order
+        self._source_of = source_of
+        self._sources = frozenset(source_of.values())
+        self._start = view_id + limits.LTS_LEAD
+        self._began_us = now_us
+        self._is_alone = is_alone
+
+    def stamp(self, now_us: int) -> int:
+        """The greatest stamp that a daemon of this view can have reached."""
+        return self._start + (now_us - self._began_us) * limits.LTS_PER_US
+
+    def check(self, data: Data, now_us: int) -> None:
+        """BadPacket for data that no member of the view can have sent."""
+        is_reliable = data.head.kind == PacketKind.DATA
+        from_ring = data.head.receiver == EVERYBODY
+        order = self._order
+        stamp_max = self._start + (now_us - self._began_us) * limits.LTS_PER_US
+        aru_max = order.lines.clock if self._is_alone else stamp_max
+        for item in data.items:
+            source = item.source
+            if source not in self._source_of or (source == order.source and not from_ring):
+                raise BadPacket("item: impossible source")
+            if is_reliable:
+                if source not in self._sources:
+                    raise BadPacket("item: impossible source")
+                if isinstance(item, Pressure):
+                    continue  # it has no number in the order
+                number = item.last if not isinstance(item, Fragment | Update) else item.number
+                if number > order.contiguous(source) + limits.OUTSTANDING_MAX:
+                    raise BadPacket(NUMBER)
+            if isinstance(item, Update | Skip):
+                lts, aru = item.lts, item.aru
+            elif isinstance(item, Pressure) or item.offset:
+                continue  # the stamps stand at the start of the bundle
+            else:
+                lts, aru = _lines_of(item)
+            if lts > stamp_max or aru > aru_max:
+                raise BadPacket(STAMP)
+
+    def check_entry(self, entry: Entry, now_us: int) -> None:
+        """BadFrame for a bundle, come inside of another one, that no member of the view can have sent."""
+        header = entry.header
+        if header.number > self._order.contiguous(entry.source) + limits.OUTSTANDING_MAX:
+            raise BadFrame(NUMBER)
+        if max(header.lts, header.aru) > self.stamp(now_us):
+            raise BadFrame(STAMP)
+
+    def check_token(self, came: Token, now_us: int) -> None:
+        """BadPacket for a token that says of our source what cannot be."""
+        order = self._order
+        if came.site_sequence > order.contiguous(order.source) + limits.OUTSTANDING_MAX:
+            raise BadPacket("token: number far beyond the last one")
+        if max(came.site_lts, came.site_aru) > self.stamp(now_us):
+            raise BadPacket("token: stamp that no daemon can have reached")
+
+
+def _lines_of(fragment: Fragment) -> tuple[int, int]:
+    try:
+        return bundles.peek_lines(fragment.body)
+    except BadFrame as error:
+        raise BadPacket(error.reason) from None
