@@ -16,7 +16,6 @@ from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
-from antiphon.core.status import is_quiet
 from antiphon.service import Service
 from antiphon.simulator.hostile import usurping
 from antiphon.types import Left, Message, TransitionalSignal, View
@@ -489,7 +488,7 @@ class Cluster(PassingTime):
         nodes = [self.nodes[daemon] for daemon in part]
         members = tuple(sorted(part))
         return (
-            all(is_quiet(node) and node.view.members == members for node in nodes)
+            all(node.is_quiet and node.view.members == members for node in nodes)
             and len({node.view.id for node in nodes}) == 1
         )
 

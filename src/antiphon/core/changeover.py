@@ -103,13 +103,12 @@ class Changeover:
     def begin(self, now_us: int) -> None:
         """SendStateTrans (figure 6.12)."""
         order = self._old.order
-        events = [
-            (parse_event(entry.bundle, entry.header), entry.header.lts)
+        self._joining = tuple(
+            (event.group, entry.header.lts)
             for entry in order.undelivered()
             if entry.daemon == self._me and entry.header.flags & Flag.EVENT
-        ]
-        joining = tuple((event.group, lts) for event, lts in events if event.kind == "join")
-        self._joining = joining
+            if (event := parse_event(entry.bundle, entry.header)).kind == "join"
+        )
         self._own_state = state = State(
             view=self._old.view.id,
             clock=order.lines.clock,
@@ -117,7 +116,7 @@ class Changeover:
             stable=order.lines.stable,
             committed=tuple(sorted(self._commitment.daemons)),
             committed_line=self._commitment.line,
-            joining=joining,
+            joining=self._joining,
             sources=tuple(told for told in map(order.tell, self._old.sources) if told.known or told.held),
         )
         self.origin.send_control(state_bundle(state), now_us)

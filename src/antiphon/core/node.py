@@ -375,9 +375,8 @@ class Node:
 
     def form(self, view: DaemonView, now_us: int) -> None:
         """Build the links of `view` and begin to exchange state over them."""
-        old = self.term.order
         self._early_joins.clear()  # those of the view that ends take effect with it
-        new = self._term_of(view, old.lines.clock, now_us)
+        new = self._term_of(view, self.term.order.lines.clock, now_us)
         self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
             self.config,
@@ -591,6 +590,11 @@ class Node:
             self.backpressure.is_eased |= self.sessions.has_parked  # a slow receiver may have left
             if event.kind == "disconnect":
                 self.order.forget_sessions(entry.source, event.departed((entry.daemon, header.session)))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
+        return self.is_settled_down and not self.sessions.waiting and self.term.is_quiet
 
     def status(self, now_us: int) -> dict[str, object]:
         """What `antiphon status` shows, ready for JSON: daemon, sites, links, groups, sessions, ordering,

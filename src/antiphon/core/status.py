@@ -264,19 +264,3 @@ def _input_limit(node: "Node") -> int:
 
 def _row(used: int, limit: int) -> dict[str, int]:
     return {"bytes": used, "limit": limit}
-
-
-def is_quiet(node: "Node") -> bool:
-    """Whether nothing is under way: every bundle is delivered and known to be everywhere, every link is
-    idle."""
-    return (
-        node.is_settled_down
-        and not node.sessions.waiting
-        and not node.order.held_count
-        and not node.order.ready
-        and not node.order.ahead_count
-        and node.forwarder.is_quiet
-        and all(link.is_quiet for link in node.links.values())
-        and (node.ring is None or node.ring.is_quiet)
-        and not node.term.has_news
-    )

@@ -168,6 +168,17 @@ class Term:
         self._serial += 1
         self.forwarder.announce(Update(self.order.source, self._serial, number, lts, aru))
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
+        order = self.order
+        return (
+            not (order.held_count or order.ready or order.ahead_count or self.has_news)
+            and self.forwarder.is_quiet
+            and all(link.is_quiet for link in self.links.values())
+            and (self.ring is None or self.ring.is_quiet)
+        )
+
     # Time -------------------------------------------------------------------------------------------------
 
     def timeout(self, now_us: int) -> None:

@@ -2,6 +2,7 @@
 
 from antiphon.core.links.hop import HopLink
 from antiphon.core.node import Node
+from antiphon.core.overlay.topology import segments
 from antiphon.wire import packet
 from antiphon.wire.packet import EVERYBODY, PacketKind, Update
 
@@ -29,5 +30,7 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
         incarnation=company.incarnation(sender) or 0,
         view=company.id,
     )
-    stale = Update(sender, 0, 0, company.id, company.id)
+    found = segments(node.config, company.members, company.links)
+    source = next(segment[0] for segment in found if sender in segment)
+    stale = Update(source, 0, 0, company.id, company.id)
     return packet.whole(prefix, packet.update_item(stale), newest + 1)

@@ -11,7 +11,6 @@ from random import Random
 
 from antiphon.config import Config
 from antiphon.core.node import Node
-from antiphon.core.status import is_quiet
 from antiphon.simulator.client import Client
 from antiphon.simulator.connections import Connections
 from antiphon.simulator.host import Host
@@ -164,7 +163,7 @@ class World:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is under way between daemons, their signs of life left out."""
-        return all(host.node is None or is_quiet(host.node) for host in self.hosts)
+        return all(host.node is None or host.node.is_quiet for host in self.hosts)
 
     def note_restored(self, parts: list[tuple[int, ...]], bound_us: int) -> None:
         """Put into the trace that the faults are over, and what is to come of it."""

@@ -31,12 +31,12 @@ from antiphon.core.membership.patience import (
 )
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.proposals import is_better, view_of
-from antiphon.core.membership.representatives import missed_links, site_representative
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
+from antiphon.core.membership.voice import Voice
+from antiphon.core.overlay.topology import missing_links, site_representative
 from antiphon.wire import membership as words
-from antiphon.wire import packet
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import PacketKind
 
@@ -76,7 +76,7 @@ class DaemonMembership:
         self._incarnation = incarnation
         self._config = config
         self._host = host
-        self._datagrams = datagrams
+        self._voice = Voice(config.digest, me, incarnation, datagrams)
         self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
         self._site_mates = frozenset(config.daemons_of(config.site_of(me))) - {me}
         self._everybody = frozenset(range(config.daemon_count))
@@ -313,18 +313,7 @@ class DaemonMembership:
             round=self._round if self.is_active else 0,
             stations=stations,
         )
-        self._send(peer.number, PacketKind.BEAT, words.encode(beat))
-
-    def _send(self, receiver: int, kind: PacketKind, body: bytes) -> None:
-        prefix = packet.prefix(
-            kind,
-            digest=self._config.digest,
-            sender=self._me,
-            receiver=receiver,
-            incarnation=self._incarnation,
-        )
-        data = packet.whole(prefix, body)
-        self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))
+        self._voice.send(peer.number, PacketKind.BEAT, words.encode(beat))
 
     # Losing a view --------------------------------------------------------------------------------------
 
@@ -514,7 +503,7 @@ class DaemonMembership:
     def pass_on(self, number: int) -> None:
         """Tell a neighbour in the view that is being formed about it."""
         assert self.forming is not None
-        self._send(number, PacketKind.PROPOSAL, self._proposal)
+        self._voice.send(number, PacketKind.PROPOSAL, self._proposal)
 
     # Forming --------------------------------------------------------------------------------------------
 
@@ -532,8 +521,8 @@ class DaemonMembership:
         self.is_active = True
         self.since_us = now_us
         self.stopped_us = None
-        self.representative = site_representative(self._config, view, self._me)
-        self._missed = missed_links(self._config, view, self._me)
+        self.representative = site_representative(self._config, view.members, self._me)
+        self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
         for number, peer in self.peers.items():

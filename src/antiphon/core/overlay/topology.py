@@ -9,7 +9,7 @@ making the membership fail.
 Checked by: tests/unit/test_topology.py.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from antiphon.config import Config
 
@@ -103,3 +103,23 @@ class _Parts:
         while above[member] != member:
             above[member] = member = above[above[member]]
         return member
+
+
+def site_representative(config: Config, members: Sequence[int], daemon: int) -> int:
+    """The member of a view that speaks for a daemon's site: its smallest."""
+    site = config.site_of(daemon)
+    return min(member for member in members if config.site_of(member) == site)
+
+
+def missing_links(
+    config: Config, members: Sequence[int], neighbours: Collection[int], me: int
+) -> frozenset[int]:
+    """The members of a view to which a daemon should have a link and has none: its representative, or if it
+    is one, those of neighbouring sites."""
+    wanted = {site_representative(config, members, me)}
+    if wanted == {me}:
+        smallest: dict[int, int] = {}
+        for number in members:  # ascending
+            smallest.setdefault(config.site_of(number), number)
+        wanted = set(smallest.values()) & set(config.neighbours_of(me))
+    return frozenset(wanted - {me, *neighbours})

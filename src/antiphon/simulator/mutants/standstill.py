@@ -41,10 +41,12 @@ STANDSTILL: tuple[Mutant, ...] = (
     Mutant(
         "stall-unwatched", "a view in which something waits for ever is never ended",
         frozenset(("2.16", "2.17")), Stalls, "look", _never_looks, "poisoned",
+        seeds=20, shown_by=16,
     ),
     Mutant(
         "stall-forgiven", "the time of a standstill begins anew with each look at it",
         frozenset(("2.16", "2.17")), Stalls, "look", _patience_without_end, "poisoned",
+        seeds=20, shown_by=16,
     ),
     Mutant(
         "forming-unwatched", "a view that is being formed is never given up for lack of progress",
