@@ -43,6 +43,7 @@ def lab(
       antiphon lab
       antiphon lab scale --out results
       antiphon lab scale --quick --json
+      antiphon lab churn
       antiphon lab soak --seconds 300
     """
     if name is None:

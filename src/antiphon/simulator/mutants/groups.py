@@ -151,7 +151,7 @@ def _with_other_merge(original: Original, change: Callable[[View, Change, int], 
 
     def tell(delivery: Delivery, told: Change, cause: Member | None = None) -> None:
         if told.cause is Cause.MERGE:
-            told.view = change(told.view, told, delivery._me)
+            told.made = change(told.view, told, delivery._me)
         original(delivery, told, cause)
 
     return tell
