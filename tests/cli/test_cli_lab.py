@@ -10,7 +10,7 @@ from command_line import Run, is_one_line
 from antiphon.cli.main import exit_code
 from antiphon.client import ask_status
 from antiphon.errors import AntiphonError
-from antiphon.lab import EXPERIMENTS, scale
+from antiphon.lab import EXPERIMENTS, churn, scale
 from antiphon.lab.experiment import Experiment, Row, parts_of
 from antiphon.lab.fuzz.plan import KINDS
 from antiphon.load.crowds import crowd, process_of, resident_bytes
@@ -89,6 +89,32 @@ def test_scale_measures_every_part_and_draws_it(capsys: pytest.CaptureFixture[st
     page = (tmp_path / "results" / "scale.html").read_text()
     assert "antiphon lab scale --quick" in page
     assert page.count("<svg role") == 2 * 2 * len(scale.COUNTS)
+
+
+@pytest.mark.long
+def test_churn_measures_every_part_and_draws_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    exit_code(["lab", "churn", "--quick", "--json", "--out", str(tmp_path)])  # a busy machine may be silent
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {part: tuple(row["count"] for row in some) for part, some in parts_of(rows).items()} == (
+        churn.QUICK_COUNTS
+    )
+    assert all(row["silence_s"] > 0 and row["took_s"] > 0 for row in rows)
+    assert (tmp_path / "churn.html").read_text().count("<svg role") == 2 * len(churn.COUNTS)
+
+
+def test_long_silences_and_lost_daemons_are_faults() -> None:
+    fine = {"count": 10, "silence_s": 0.1, "took_s": 0.2}
+    rows = [{**fine, "part": "return", "views": 1}, {**fine, "part": "departure", "views": 0}]
+    assert churn.faults(rows) == []
+    rows = [
+        {**fine, "part": "merge", "views": 2},
+        {**fine, "part": "departure", "views": 1, "silence_s": 2.5},
+    ]
+    assert churn.faults(rows) == [
+        "merge with 10: 2 daemon views",
+        "departure with 10: 2.5 s of silence",
+        "departure with 10: 1 daemon views",
+    ]
 
 
 def test_the_page_shows_what_was_measured() -> None:

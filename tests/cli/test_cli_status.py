@@ -152,6 +152,7 @@ def absent(**known: Any) -> dict[str, Any]:
             whole(group_state="ggather", view={"id": 7, "members": ["d1", "d2"], "groups_wait_for": ["d2"]}),
             "groups are being merged (ggather): waiting for d2",
         ),
+        (whole(group_state="gtrans"), "clients are being told of the end of a view (gtrans)"),
         (absent(), "d2 is not in the view: heard 2.0 s ago"),
         (absent(heard_us_ago=None), "d2 is not in the view: never heard"),
         (absent(name="d3"), "d2 is not in the view: this daemon has no path of its own to it"),

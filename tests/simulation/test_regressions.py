@@ -107,7 +107,7 @@ def test_a_join_that_is_over_does_not_count_for_the_next_one() -> None:
     (join,) = node.order.undelivered()
     node.control(session.number, frames.Leave("g"), now_us)
     node.control(session.number, frames.Join("g"), now_us)
-    node._deliver(join, now_us)
+    node._deliver(join)
     assert node.delivery.membership.is_member((0, session.number), "g")
     assert not node.delivery.has_settled_member("g")
 

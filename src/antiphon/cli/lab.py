@@ -59,6 +59,7 @@ def lab(
       antiphon lab
       antiphon lab scale --out results
       antiphon lab scale --quick --json
+      antiphon lab churn
       antiphon lab soak --seconds 300
       antiphon lab fuzz --door udp --seconds 120 --seed 7 --keep found
     """

@@ -41,7 +41,6 @@ from antiphon.core.links.ring import Ring
 from antiphon.core.membership.credence import Credence
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.door import Door
-from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
@@ -402,10 +401,10 @@ class Node:
         """The members of the view that is being formed without which its next step cannot be done."""
         return () if self._changeover is None else self._changeover.waits_for
 
-    def entered(self, state: str, reason: Reason, now_us: int) -> None:
-        """The membership has entered a state."""
+    def entered(self, state: str, reason: str, now_us: int) -> None:
+        """The membership of daemons, or of groups, has entered a state."""
         if self._observer is not None:
-            self._observer.entered(state, reason.value, now_us)
+            self._observer.entered(state, reason, now_us)
 
     def _install(self, changeover: Changeover, now_us: int) -> None:
         """Everybody is known to have everything: from the old view to the new one, at once."""
@@ -442,7 +441,7 @@ class Node:
             self._count_early_joins(self._settled_us)
             return False
         self.merging = Merging(members, frozenset() if changeover.were_apart else together)
-        self._enter_groups("ggather", "apart" if changeover.were_apart else "merge", self._settled_us)
+        self.entered("ggather", "apart" if changeover.were_apart else "merge", self._settled_us)
         return True
 
     def send_groups(self, data: bytearray) -> None:
@@ -452,12 +451,8 @@ class Node:
     def merged(self) -> None:
         """The groups are whole again."""
         self.merging = None
-        self._enter_groups("gop", "merged", self._settled_us)
+        self.entered("gop", "merged", self._settled_us)
         self._count_early_joins(self._settled_us)
-
-    def _enter_groups(self, state: str, reason: str, now_us: int) -> None:
-        if self._observer is not None:
-            self._observer.entered(state, reason, now_us)
 
     def _count_early_joins(self, now_us: int) -> None:
         early, self._early_joins = self._early_joins, []

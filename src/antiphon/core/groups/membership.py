@@ -16,7 +16,6 @@ Deviations:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 
 from antiphon.core.groups.events import GroupEvent, HostedGroup
 from antiphon.types import Cause, View, ViewId
@@ -129,15 +128,21 @@ class Change:
         self.cause = cause
         self.gone = gone
         """The member that has left, if it is a single one."""
+        self.made: View | None = None
         self._changed = changed
         self._newcomer = newcomer
         self._together = together
         self._came_along = came_along
         self._parts = parts
 
-    @cached_property
+    @property
     def view(self) -> View:
         """As the members that were there before see it."""
+        if self.made is None:
+            self.made = self._make()
+        return self.made
+
+    def _make(self) -> View:
         group = self.group
         members = tuple(group.members.values())
         came_along = self._came_along
@@ -155,7 +160,7 @@ class Change:
     @property
     def steps(self) -> int:
         """How much work it was: that of its view, if it was made."""
-        return 1 + len(self.group.members) if "view" in vars(self) else 1
+        return 1 if self.made is None else 1 + len(self.group.members)
 
 
 class Membership:
@@ -231,7 +236,8 @@ class Membership:
         group.add(member, name, site)
         group.join_done(site, self._site_of)
         self._of.setdefault(member, set()).add(group_name)
-        return [self._view(group, view_id, Cause.JOIN, (name,), newcomer=member, together=together)]
+        change = Change(group, Cause.JOIN, (name,), newcomer=member, together=together)
+        return [self._view(group, view_id, change)]
 
     def _leave(self, member: Member, name: str, mark: Mark) -> list[Change]:
         group = self.groups.get(name)
@@ -241,7 +247,8 @@ class Membership:
         left = self._take_out(group, member)
         if group.is_needless:
             del self.groups[name]
-        return [self._view(group, view_id, Cause.LEAVE, (left,), gone=member, together=together)]
+        change = Change(group, Cause.LEAVE, (left,), gone=member, together=together)
+        return [self._view(group, view_id, change)]
 
     def _depart(self, members: tuple[Member, ...], mark: Mark) -> list[Change]:
         """Sessions are over, one or many: each of their groups gets one view without them."""
@@ -256,7 +263,8 @@ class Membership:
             gone = tuple(self._take_out(group, member) for member in leaving[name])
             if group.is_needless:
                 del self.groups[name]
-            changes.append(self._view(group, view_id, Cause.DISCONNECT, gone, together=together))
+            change = Change(group, Cause.DISCONNECT, gone, together=together)
+            changes.append(self._view(group, view_id, change))
         for member in members:
             self._of.pop(member, None)
         return changes
@@ -265,26 +273,11 @@ class Membership:
         self._of[member].discard(group.name)
         return group.remove(member, self._site_of)
 
-    def _view(
-        self,
-        group: Group,
-        view_id: ViewId,
-        cause: Cause,
-        changed: tuple[str, ...],
-        *,
-        gone: Member | None = None,
-        newcomer: Member | None = None,
-        together: frozenset[int] | None = None,
-        came_along: tuple[str, ...] | None = None,
-        parts: tuple[tuple[str, ...], ...] = (),
-    ) -> Change:
+    def _view(self, group: Group, view_id: ViewId, change: Change) -> Change:
         """Give a group its next view."""
         group.view = view_id
         group.is_signalled = False
-        return Change(
-            group, cause, changed,
-            gone=gone, newcomer=newcomer, together=together, came_along=came_along, parts=parts,
-        )  # fmt: skip
+        return change
 
     # When daemons come and go ---------------------------------------------------------------------------
 
@@ -309,7 +302,7 @@ class Membership:
                 del self.groups[name]
                 yield None
             else:
-                yield self._view(group, name_view(first), Cause.NETWORK, names)
+                yield self._view(group, name_view(first), Change(group, Cause.NETWORK, names))
         for member in lost:
             self._of.pop(member, None)
 
@@ -377,7 +370,5 @@ class Membership:
             member_name for member, member_name in group.members.items() if member not in came_along
         )
         came_from = tuple(tuple(name for *_, name in parts[part_id]) for part_id in sorted(parts))
-        change = self._view(
-            group, view_id, Cause.MERGE, newcomers, came_along=tuple(came_along.values()), parts=came_from
-        )
-        return group, change
+        change = Change(group, Cause.MERGE, newcomers, came_along=tuple(came_along.values()), parts=came_from)
+        return group, self._view(group, view_id, change)

@@ -382,7 +382,7 @@ class DaemonMembership:
     def _enter(self, state: State, reason: Reason, now_us: int) -> None:
         self.state = state
         self._entered_us = now_us
-        self._host.entered(state.word, reason, now_us)
+        self._host.entered(state.word, reason.value, now_us)
 
     def _change(self, state: State, reason: Reason, now_us: int) -> None:
         """Go on to a state within the round."""

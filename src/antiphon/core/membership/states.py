@@ -3,7 +3,6 @@
 from enum import IntEnum
 from typing import Protocol
 
-from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.view import DaemonView
 
 
@@ -57,5 +56,5 @@ class Host(Protocol):
     def waits_for(self) -> tuple[int, ...]:
         """The members of the view that is being formed without which its next step cannot be done."""
 
-    def entered(self, state: str, reason: Reason, now_us: int) -> None:
+    def entered(self, state: str, reason: str, now_us: int) -> None:
         """A state was entered, for those who watch."""

@@ -7,7 +7,7 @@ from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import GroupEvent, HostedGroup
-from antiphon.core.groups.membership import Change, Group, Member, Membership
+from antiphon.core.groups.membership import Change, Group, Member, Membership, Row
 from antiphon.core.groups.merging import Merging
 from antiphon.core.node import Node
 from antiphon.simulator.mutants.mutant import Mutant, Original
@@ -151,7 +151,7 @@ def _with_other_merge(original: Original, change: Callable[[View, Change, int], 
 
     def tell(delivery: Delivery, told: Change, cause: Member | None = None) -> None:
         if told.cause is Cause.MERGE:
-            told.view = change(told.view, told, delivery._me)
+            told.made = change(told.view, told, delivery._me)
         original(delivery, told, cause)
 
     return tell
@@ -194,14 +194,18 @@ def _only_our_own_come_along(original: Original) -> Original:
     return _with_other_merge(original, change)
 
 
-def _views_told_in_short(original: Original) -> Original:
-    """Daemons tell only in which daemon view a group's view was made."""
+def _sides_taken_for_one(original: Original) -> Original:
+    """A daemon takes the view of which another one tells for its own."""
 
-    def hosted(membership: Membership, daemon: int) -> Iterator[HostedGroup]:
-        for group in original(membership, daemon):
-            yield HostedGroup(group.name, (group.view[0], 0, 0, 0), group.members)
+    def merge(membership: Membership, rows: dict[str, list[Row]], view_id: ViewId, is_known: bool) -> Any:
+        for name, told in rows.items():
+            group = membership.groups.get(name)
+            if group is not None:
+                view = (group.view.epoch, group.view.branch, group.view.lts, group.view.daemon)
+                rows[name] = [(daemon, HostedGroup(name, view, hosted.members)) for daemon, hosted in told]
+        return original(membership, rows, view_id, is_known)
 
-    return hosted
+    return merge
 
 
 def _one_member_a_daemon(original: Original) -> Original:
@@ -324,8 +328,8 @@ GROUPS: tuple[Mutant, ...] = (
         frozenset(("2.4",)), Delivery, "_tell", _only_our_own_come_along, "partition",
     ),
     Mutant(
-        "views told in short", "the two sides of a cut take each other's view for their own",
-        frozenset(("2.4",)), Membership, "hosted", _views_told_in_short, "partition",
+        "sides taken for one", "the two sides of a cut take each other's view for their own",
+        frozenset(("2.4",)), Membership, "merge", _sides_taken_for_one, "partition",
     ),
     Mutant(
         "one member a daemon", "a daemon with several members of a group tells of one",
@@ -338,8 +342,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "open before merged", "what comes while groups are put together counts before they are",
-        frozenset(("2.7", "2.10", "2.11")), Node, "is_between_views", _open_before_merged, "swarm",
-        seeds=40, shown_by=7,
+        frozenset(("2.7", "2.10", "2.11")), Node, "is_between_views", _open_before_merged, "cascade",
     ),
     Mutant(
         "accepts before merged", "clients' messages are ordered before it is known to whom they must go",

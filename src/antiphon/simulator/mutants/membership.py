@@ -159,6 +159,7 @@ def _numbers_not_reset(original: Original) -> Original:
 def _ready_not_delivered(original: Original) -> Original:
     def freeze(node: Node) -> None:
         node.term.order.ready.clear()
+        original(node)
 
     return freeze
 
@@ -244,8 +245,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "ready not delivered", "what was about to be delivered when a view stopped is forgotten",
-        frozenset(("2.7", "2.10", "2.15")), Node, "freeze", _ready_not_delivered, "swarm",
-        seeds=40, shown_by=22,
+        frozenset(("2.7", "2.10", "2.15")), Node, "freeze", _ready_not_delivered, "slices",
     ),
     Mutant(
         "sends in the frozen view", "new bundles get numbers in a view whose state was already told",
