@@ -45,7 +45,7 @@ class Notes:
     def waits_for(self) -> tuple[int, ...]:
         return (1,)
 
-    def entered(self, state: str, reason: Reason, now_us: int) -> None:
+    def entered(self, state: str, reason: str, now_us: int) -> None:
         self.told.append(f"{state}: {reason.value}")
 
 
