@@ -220,4 +220,4 @@ def test_status_shows_as_many_groups_as_a_person_can_take_in(antiphon: Run, addr
         everything = json.loads(antiphon("status", "--address", addresses[0], "--json").stdout)
         assert len(everything["groups"]) == 60
         some = json.loads(antiphon("status", "--address", addresses[0], "--json", "--most", "2").stdout)
-        assert (list(some["groups"]), some["left_out"]["groups"]) == (["g00", "g01"], 58)
+        assert (list(some["groups"]), some["not_shown"]["groups"]) == (["g00", "g01"], 58)

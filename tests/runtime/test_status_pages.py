@@ -74,15 +74,15 @@ def test_pages_are_small_and_have_everything_once(node: Node) -> None:
     assert told == {name: list(groups[name].members.values()) for name in sorted(groups)}
     sessions = [session["number"] for one in found for session in one["sessions"]]
     assert sessions == [session.number for session in node.sessions]
-    assert "left_out" not in found[-1]
+    assert "not_shown" not in found[-1]
 
 
 def test_each_page_tells_how_much_is_left(node: Node) -> None:
     told = 0
     for one in pages(node)[:3]:
         told += sum(group != "crowd" for group in one["groups"])
-        assert one["left_out"]["groups"] == 5_000 - told
-        assert one["left_out"]["sessions"] == 300
+        assert one["not_shown"]["groups"] == 5_000 - told
+        assert one["not_shown"]["sessions"] == 300
 
 
 def test_as_much_comes_as_is_wanted(node: Node) -> None:
@@ -91,7 +91,7 @@ def test_as_much_comes_as_is_wanted(node: Node) -> None:
     assert one["groups"]["crowd"] == ["#s0#d1", "#s1#d1"]
     assert one["group_sizes"]["crowd"] == 9_000
     assert len(one["sessions"]) == 5
-    assert (one["left_out"]["groups"], one["left_out"]["sessions"]) == (4_998, 295)
+    assert (one["not_shown"]["groups"], one["not_shown"]["sessions"]) == (4_998, 295)
     (nothing,) = pages(node, groups=0, sessions=0)
     assert (nothing["groups"], nothing["sessions"]) == ({}, [])
 
@@ -152,11 +152,11 @@ def test_the_library_pages_through_all_and_a_program_can_ask_for_less(
         told = ask_status(place)
         assert sorted(told["groups"]) == sorted(["all", *(f"g{number}" for number in range(60))])
         assert [session["name"] for session in told["sessions"]] == [f"#c{number}#d1" for number in range(30)]
-        assert not {"next", "left_out", "group_sizes"} & told.keys()
+        assert not {"next", "not_shown", "group_sizes"} & told.keys()
         some = ask_status(place, groups=20, members=4, sessions=7)
         assert (len(some["groups"]), len(some["groups"]["all"]), len(some["sessions"])) == (20, 4, 7)
         assert some["group_sizes"] == {"all": 30}
-        assert some["left_out"] == {"groups": 41, "members": 26, "sessions": 23}
+        assert some["not_shown"] == {"groups": 41, "members": 26, "sessions": 23}
 
 
 @pytest.mark.parametrize("name", [None, "ada"], ids=["without a session", "in a session"])

@@ -160,10 +160,10 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
         yield _table(rows, LINK_COLUMNS)
     sizes = answer.get("group_sizes", {})
     groups = answer["groups"].items()
-    left_out = answer.get("left_out", {})
+    not_shown = answer.get("not_shown", {})
     rows = [_group(name, members, sizes.get(name, len(members))) for name, members in groups]
-    yield from _listing(rows, GROUP_COLUMNS, left_out.get("groups", 0))
-    yield from _listing(list(_sessions(answer)), SESSION_COLUMNS, left_out.get("sessions", 0))
+    yield from _listing(rows, GROUP_COLUMNS, not_shown.get("groups", 0))
+    yield from _listing(list(_sessions(answer)), SESSION_COLUMNS, not_shown.get("sessions", 0))
     yield from _memory(runtime.get("memory"))
     for title, counters in (
         ("slow receivers", answer.get("slow_receivers", {})),
@@ -267,13 +267,13 @@ def _first(names: list[str], count: int) -> str:
     return ", ".join(names[:MEMBERS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _listing(rows: list[dict[str, Any]], columns: dict[str, str], left_out: int) -> Iterator[RenderableType]:
+def _listing(rows: list[dict[str, Any]], columns: dict[str, str], not_shown: int) -> Iterator[RenderableType]:
     """A table, and how many more rows there are."""
-    if rows or not left_out:
+    if rows or not not_shown:
         yield _table(rows, columns)
-    if left_out:
+    if not_shown:
         noun = next(iter(columns.values()))
-        yield f"{counted(left_out, f'more {noun}')}; `--most N` shows more, `--json` all"
+        yield f"{counted(not_shown, f'more {noun}')}; `--most N` shows more, `--json` all"
 
 
 def _memory(memory: dict[str, Any] | None) -> Iterator[str]:

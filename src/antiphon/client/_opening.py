@@ -123,7 +123,7 @@ def ask_status(
 
     Without an address, the daemon that `connect` would find; of several, the first that answers. `groups`,
     `members` (of each group) and `sessions` are the most that are wanted; by default all of them, which come
-    in as many pages as they need. `left_out` in the answer says how many there are besides, `group_sizes` how
+    in as many pages as they need. `not_shown` in the answer says how many there are besides, `group_sizes` how
     large those groups are whose members did not all come.
     """
     failures = []
@@ -158,15 +158,15 @@ def _add_page(answer: dict[str, Any], page: dict[str, Any], *, has_groups: bool)
     answer["next"] = page["next"]
     if "group_sizes" in page:
         answer["group_sizes"] = answer.get("group_sizes", {}) | page["group_sizes"]
-    before, after = ({"groups": 0, "members": 0, **one.get("left_out", {})} for one in (answer, page))
-    left_out = {
+    before, after = ({"groups": 0, "members": 0, **one.get("not_shown", {})} for one in (answer, page))
+    not_shown = {
         "groups": after["groups"] if has_groups else before["groups"],
         "sessions": after.get("sessions", 0),
         "members": before["members"] + after["members"],
     }
-    answer.pop("left_out", None)
-    if any(left_out.values()):
-        answer["left_out"] = left_out
+    answer.pop("not_shown", None)
+    if any(not_shown.values()):
+        answer["not_shown"] = not_shown
 
 
 def _still_wanted(request: frames.AskStatus, answer: dict[str, Any], after: str) -> dict[str, int]:

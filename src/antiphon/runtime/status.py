@@ -112,13 +112,13 @@ class _Page:
         numbers = [int(str(row["number"])) for row in self._sessions]
         told["runtime"]["output_bytes"] = self._output(numbers)
         told |= {"groups": self._groups, "sessions": self._sessions}
-        left_out = {
+        not_shown = {
             "groups": self._left_groups,
             "sessions": self._left_sessions,
             "members": self._left_members,
         }
-        if any(left_out.values()):
-            told["left_out"] = left_out
+        if any(not_shown.values()):
+            told["not_shown"] = not_shown
         if self._sizes:
             told["group_sizes"] = self._sizes
         told["next"] = None if self._next is None else str(self._next)

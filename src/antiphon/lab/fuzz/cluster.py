@@ -222,7 +222,7 @@ def _complaint(process: "subprocess.Popen[str]") -> str:
     if process.returncode == 0:
         return ""
     lines = [line.strip() for line in told.splitlines()]
-    at = next((place for place, line in enumerate(lines) if "NOT WHOLE" in line), 0)
+    at = next((place for place, line in enumerate(lines) if "NOT" in line or "do not flow" in line), 0)
     return " ".join(lines[at : at + 2])[:_SHOWN] or f"exit code {process.returncode}"
 
 
