@@ -123,8 +123,8 @@ def ask_status(
 
     Without an address, the daemon that `connect` would find; of several, the first that answers. `groups`,
     `members` (of each group) and `sessions` are the most that are wanted; by default all of them, which come
-    in as many pages as they need. `not_shown` in the answer says how many there are besides, `group_sizes` how
-    large those groups are whose members did not all come.
+    in as many pages as they need. `not_shown` in the answer says how many there are besides, `group_sizes`
+    how large those groups are whose members did not all come.
     """
     failures = []
     for place in addresses(address):

@@ -26,7 +26,7 @@ _LATER = (1 << 62) - 1
 
 def _look(model: Model) -> "DataFrame":
     waits, looks = _waits(model), _looks(model)
-    ready_us = F.greatest("time_us", F.coalesce("before_us", F.lit(0)), "calm_since_us")
+    ready_us = F.greatest("time_us", F.coalesce("before_us", F.lit(0)), "idle_since_us")
     late = waits.join(looks, ["run", "daemon"]).where(
         (F.col("look_position") > F.col("position"))
         & (F.col("look_position") < F.col("end_position"))
@@ -96,23 +96,28 @@ def _waits(model: Model) -> "DataFrame":
 
 def _looks(model: Model) -> "DataFrame":
     """Looks at daemons that show nothing under way in a calm time: run, daemon, look_position, look_us,
-    calm_since_us."""
-    marks = model.of(Event.STATE, Event.BUFFERS).select(
+    idle_since_us (the first of such looks in a row)."""
+    marks = model.of(Event.STATE, Event.BUFFERS, Event.SSEND).select(
         "run", "daemon", "position", "time_us", "event", "state", "buffers"
     )
-    state = F.when(F.col("event") == Event.STATE, F.struct("state", "time_us"))
-    last = F.last(state, ignorenulls=True).over(earlier("daemon"))
-    is_idle = F.col("buffers")[_UNDER_WAY][0] == 0
-    return (
-        marks.withColumn("last", last)
-        .where((F.col("event") == Event.BUFFERS) & is_idle & F.col("last.state").isin(*_CALM))
-        .select(
-            "run",
-            "daemon",
-            F.col("position").alias("look_position"),
-            F.col("time_us").alias("look_us"),
-            F.col("last.time_us").alias("calm_since_us"),
-        )
+    state = F.when(F.col("event") == Event.STATE, F.col("state"))
+    is_idle = (F.col("event") == Event.BUFFERS) & (F.col("buffers")[_UNDER_WAY][0] == 0)
+    before = earlier("daemon")
+    rows = marks.withColumns(
+        {
+            "is_idle": is_idle,
+            "last_state": F.last(state, ignorenulls=True).over(before),
+            "stretch": F.sum((~is_idle).cast("long")).over(before),
+        }
+    )
+    looks = rows.where("is_idle").where(F.col("last_state").isin(*_CALM))
+    in_a_row = Window.partitionBy("run", "daemon", "stretch")
+    return looks.select(
+        "run",
+        "daemon",
+        F.col("position").alias("look_position"),
+        F.col("time_us").alias("look_us"),
+        F.min("time_us").over(in_a_row).alias("idle_since_us"),
     )
 
 
