@@ -102,12 +102,12 @@ def _whoever_was_with_us(original: Original) -> Original:
 def _recovered_of_any_view(original: Original) -> Original:
     """A bundle that was sent again counts, from whatever view its sender comes."""
 
-    def recover(changeover: Changeover, sender: int, body: bytes, record: Round | None) -> None:
+    def recover(changeover: Changeover, sender: int, *others: Any) -> None:
         state = changeover._states.get(sender)
         if state is not None:
             changeover._states[sender] = structs.replace(state, view=changeover._old.view.id)
         try:
-            original(changeover, sender, body, record)
+            original(changeover, sender, *others)
         finally:
             if state is not None:
                 changeover._states[sender] = state
