@@ -292,8 +292,8 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "own holes only", "every daemon drops what comes after the holes that it sees itself",
-        frozenset(("2.7",)), Recovery, "_look_at", _own_holes_only, "sites", seeds=40,
-        shown_by=17,
+        frozenset(("2.7",)), Recovery, "_look_at", _own_holes_only, "swarm", seeds=40,
+        shown_by=30,
     ),
     Mutant(
         "signal at the end", "everything counts as certain, also what the lost ones may not have",
