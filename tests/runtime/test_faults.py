@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from local_cluster import Cluster
+from msgspec import structs
 from process_cluster import ProcessCluster
 from raw_client import RawClient, status, wait_until
 
@@ -27,6 +28,7 @@ from antiphon.runtime.local import local_config
 from antiphon.runtime.udp import UdpSocket
 from antiphon.types import Cause
 from antiphon.wire import frames
+from antiphon.wire import packet as wire
 
 PATIENCE_S = 60.0
 
@@ -208,11 +210,18 @@ class Wiretap:
 
 
 def mutated(chance: random.Random, packet: bytes) -> bytes:
-    """A packet that looks right at first sight: its head is untouched, something behind it is not."""
-    changed = bytearray(packet)
+    """A packet that looks right at first sight: its head is untouched, something behind it is not, and mostly
+    its checksum fits."""
+    changed = bytearray(packet[: -wire.CHECK_BYTES])
     for _ in range(chance.randrange(1, 5)):
         changed[chance.randrange(min(16, len(changed) - 1), len(changed))] = chance.randrange(256)
-    return bytes(changed[: chance.randrange(1, len(changed) + 1)] if chance.random() < 0.2 else changed)
+    body = bytes(changed[: chance.randrange(1, len(changed) + 1)] if chance.random() < 0.2 else changed)
+    return body + (wire.check([body]) if chance.random() < 0.9 else bytes(wire.CHECK_BYTES))
+
+
+def trusting(config: Config) -> Config:
+    """The same for a network where a stranger can send from any address."""
+    return structs.replace(config, settings=structs.replace(config.settings, check_addresses=False))
 
 
 @contextlib.contextmanager
@@ -238,7 +247,7 @@ def storm(wiretap: Wiretap, *, mutates: bool) -> Iterator[None]:
 
 
 def test_replayed_packets_change_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = local_config(3, cluster.directory, chain=True)
+    config = trusting(local_config(3, cluster.directory, chain=True))
     wiretap = Wiretap(config, monkeypatch)
     first, _, last = cluster.start(config)
     with RawClient(first.places[0], "ada") as ada, RawClient(last.places[0], "bob") as bob:
@@ -262,7 +271,7 @@ def test_replayed_packets_change_nothing(cluster: Cluster, monkeypatch: pytest.M
 def test_mutated_packets_bring_nobody_down(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets are not sealed: a stranger who knows the incarnations can confuse links and so hold up what
     they carry. The daemons go on all the same, and so does what needs no link."""
-    config = local_config(3, cluster.directory, chain=True)
+    config = trusting(local_config(3, cluster.directory, chain=True))
     wiretap = Wiretap(config, monkeypatch)
     daemons = cluster.start(config)
     with RawClient(daemons[0].places[0], "ada") as ada, RawClient(daemons[2].places[0], "bob") as bob:
@@ -275,7 +284,8 @@ def test_mutated_packets_bring_nobody_down(cluster: Cluster, monkeypatch: pytest
         assert {message.payload for message in ada.messages(200)} == {b"needs no order"}
         for daemon in daemons:
             told = status(daemon.places[0])
-            assert told["counters"].keys() >= {"packet: too short", "item: longer than its packet"}
+            expected = {"packet: too short", "packet: checksum", "item: longer than its packet"}
+            assert told["counters"].keys() >= expected
             assert all(gauge["bytes"] <= gauge["limit"] for gauge in told["buffers"].values())
 
 

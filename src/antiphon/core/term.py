@@ -22,7 +22,7 @@ from antiphon.core.overlay.fragments import Reassembly
 from antiphon.core.overlay.topology import segments
 from antiphon.core.plausible import Reach
 from antiphon.errors import BadPacket
-from antiphon.wire.packet import Data, Packet, Update
+from antiphon.wire.packet import SERIALS, Data, Packet, Update
 
 
 class Term:
@@ -165,7 +165,7 @@ class Term:
             return
         number, lts, aru = self._word
         self.announcer.announced(now_us, lts, aru)
-        self._serial += 1
+        self._serial = (self._serial + 1) % SERIALS  # it only tells copies that wait apart
         self.forwarder.announce(Update(self.order.source, self._serial, number, lts, aru))
 
     @property

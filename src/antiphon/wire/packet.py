@@ -83,6 +83,8 @@ FRAGMENT_PACKET_BYTES = HEAD_BYTES + ITEM_BYTES + FRAGMENT_BYTES
 _FRAGMENT_REST = Layout("!HHIQQ")
 assert HEAD_BYTES == 32 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 64
 
+SERIALS = 1 << 32
+"""Serials of updates and announcements begin anew after so many."""
 EVERYBODY = 0xFFFF
 """The receiver of what goes to all members of a ring."""
 

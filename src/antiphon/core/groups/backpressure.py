@@ -24,7 +24,7 @@ from antiphon.core.groups.membership import Membership
 from antiphon.core.groups.sessions import Pending, Session
 from antiphon.types import private_name
 from antiphon.wire.bundle import Flag, parse_names
-from antiphon.wire.packet import Pressure
+from antiphon.wire.packet import SERIALS, Pressure
 
 
 class _Slow(Struct):
@@ -121,7 +121,7 @@ class Backpressure:
             return None
         self._announced = self._to_announce()
         self._announced_us = now_us
-        self._serial += 1
+        self._serial = (self._serial + 1) % SERIALS  # older ones expire before it begins anew
         sessions = tuple((number, self._slow[number].session.name) for number in self._announced)
         return Pressure(source, self._me, self._serial, sessions)
 

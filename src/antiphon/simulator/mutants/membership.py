@@ -13,7 +13,7 @@ from antiphon.core.node import Node
 from antiphon.core.term import Term
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.wire.membership import Beat, Proposal
-from antiphon.wire.packet import PacketKind
+from antiphon.wire.packet import CHECK_BYTES, PacketKind, check
 
 _NEVER_US = 1 << 62
 
@@ -131,15 +131,17 @@ def _members_by_distance(original: Original) -> Original:
 def _packets_of_any_view(original: Original) -> Original:
     """A packet is taken to belong to the view that works, whatever it says."""
 
-    def receive(node: Node, data: memoryview, segment_bytes: int, now_us: int) -> None:
+    def receive(node: Node, data: memoryview, segment_bytes: int, *others: Any) -> None:
         term = node._working()
         if term is not None and segment_bytes > 0:
             changed = bytearray(data)
             for at in range(0, len(changed), segment_bytes):
                 if changed[at + 2] not in (PacketKind.BEAT, PacketKind.PROPOSAL):
                     changed[at + 16 : at + 24] = term.view.id.to_bytes(8, "big")
+                    end = min(at + segment_bytes, len(changed)) - CHECK_BYTES
+                    changed[end : end + CHECK_BYTES] = check([bytes(changed[at:end])])
             data = memoryview(changed)
-        original(node, data, segment_bytes, now_us)
+        original(node, data, segment_bytes, *others)
 
     return receive
 

@@ -102,12 +102,12 @@ def _whoever_was_with_us(original: Original) -> Original:
 def _recovered_of_any_view(original: Original) -> Original:
     """A bundle that was sent again counts, from whatever view its sender comes."""
 
-    def recover(changeover: Changeover, sender: int, body: bytes, record: Round | None) -> None:
+    def recover(changeover: Changeover, sender: int, *others: Any) -> None:
         state = changeover._states.get(sender)
         if state is not None:
             changeover._states[sender] = structs.replace(state, view=changeover._old.view.id)
         try:
-            original(changeover, sender, body, record)
+            original(changeover, sender, *others)
         finally:
             if state is not None:
                 changeover._states[sender] = state
@@ -292,8 +292,8 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "own holes only", "every daemon drops what comes after the holes that it sees itself",
-        frozenset(("2.7",)), Recovery, "_look_at", _own_holes_only, "sites", seeds=40,
-        shown_by=17,
+        frozenset(("2.7",)), Recovery, "_look_at", _own_holes_only, "swarm", seeds=40,
+        shown_by=30,
     ),
     Mutant(
         "signal at the end", "everything counts as certain, also what the lost ones may not have",
