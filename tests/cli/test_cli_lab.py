@@ -156,7 +156,8 @@ def test_a_short_fuzz_of_a_door_of_daemons_breaks_no_rule(
 
 
 def _fuzz(capsys: pytest.CaptureFixture[str], folder: Path, door: str) -> None:
-    words = f"lab fuzz --door {door} --mutants 200 --seed 1 --json --out {folder} --keep {folder / 'kept'}"
+    words = f"lab fuzz --door {door} --mutants 200 --seconds 900 --seed 1 --json"
+    words += f" --out {folder} --keep {folder / 'kept'}"
     code = exit_code(words.split())
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert _broken(rows) == []

@@ -13,7 +13,7 @@ from raw_client import RawClient, status, wait_until
 from antiphon.blocking import connect
 from antiphon.config import Config, DaemonConfig, Settings, SiteConfig, build
 from antiphon.errors import ConfigError, ConnectError
-from antiphon.runtime import udp
+from antiphon.runtime import addresses
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 
@@ -235,13 +235,13 @@ def test_a_host_of_two_families_speaks_the_one_of_its_peers(monkeypatch: pytest.
         return found
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    assert udp._resolve_all(("both", 1), {2: ("old", 2)}) == (
-        socket.AF_INET, ("127.0.0.1", 1), {2: ("127.0.0.1", 2)}
+    assert addresses._resolve_all(("both", 1), {2: ("old", 2)}) == (
+        socket.AF_INET, ("127.0.0.1", 1), {2: [("127.0.0.1", 2)]}
     )  # fmt: skip
-    assert udp._resolve_all(("both", 1), {2: ("both", 1)})[0] == socket.AF_INET6
+    assert addresses._resolve_all(("both", 1), {2: ("both", 1)})[0] == socket.AF_INET6
     with pytest.raises(ConfigError, match="no address of this family"):
         known["new"] = known["both"][:1]
-        udp._resolve_all(("new", 1), {2: ("old", 2)})
+        addresses._resolve_all(("new", 1), {2: ("old", 2)})
 
 
 def test_a_unix_socket_is_its_owners_unless_the_umask_says_otherwise(tmp_path: Path) -> None:

@@ -160,7 +160,11 @@ class Run:
         assert_promises_kept(self.config, seed, diaries, self.witnessed, expected)
 
 
-CALM = frozenset(Event) - {Event.TRANSSIG, Event.STRANSSIG, Event.CRASH, Event.RESTORED, Event.LINK}
+SIMULATED = {Event.SLOW, Event.FORGED}
+"""Told by the simulator only."""
+CALM = (
+    frozenset(Event) - {Event.TRANSSIG, Event.STRANSSIG, Event.CRASH, Event.RESTORED, Event.LINK} - SIMULATED
+)
 """What happens when nothing goes wrong; nobody looks at links here."""
 TOLD_BY_CLIENTS = frozenset(
     (Event.CONNECT, Event.JOIN, Event.LEAVE, Event.SEND, Event.DELIVER, Event.VIEW, Event.LEFT, Event.BUFFERS)

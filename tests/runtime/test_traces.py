@@ -155,6 +155,8 @@ def test_a_traced_cluster_is_judged_clean(folder: Path) -> None:
         Event.RESTORED,
         Event.LEAVE,
         Event.LEFT,
+        Event.SLOW,
+        Event.FORGED,
     }
     assert trace.daemons == ("d1", "d2", "d3")
     assert trace.sites == ("site1", "site2", "site3")

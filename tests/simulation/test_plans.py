@@ -304,8 +304,11 @@ def test_daemons_are_lost_while_senders_wait_for_their_readers(
         if any(client.habits.read_bytes_per_s for client in plan_of(scenario, seed).clients)
     ]
     assert 1 <= len(seeds) <= 5
-    assert run_seed(seeds[-1], scenario).is_clean
-    assert any(held)
+    for seed in reversed(seeds):
+        assert run_seed(seed, scenario).is_clean
+        if any(held):
+            return
+    pytest.fail("no view ended while senders waited")
 
 
 def test_packets_of_the_view_before_come_into_a_merge() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from antiphon import Message, Service, blocking
 from antiphon.client import ask_status
+from antiphon.config import Settings
 from antiphon.journal.log import LogSettings
 from antiphon.journal.reader import Journals
 from antiphon.journal.running import Journal
@@ -89,7 +90,7 @@ class Room:
     def __init__(self, folder: Path, stack: ExitStack, daemons: int) -> None:
         self.folder = folder
         self._stack = stack
-        config = local_config(daemons, folder)
+        config = local_config(daemons, folder, settings=Settings(slow_patience_ms=60_000.0))
         self.daemons = [stack.enter_context(Daemon(config, name)) for name in config.daemon_names]
         self.addresses = [daemon.places[0] for daemon in self.daemons]
         wait_until(

@@ -46,7 +46,7 @@ class Notes:
         return (1,)
 
     def entered(self, state: str, reason: str, now_us: int) -> None:
-        self.told.append(f"{state}: {reason.value}")
+        self.told.append(f"{state}: {reason}")
 
 
 class Machine:

@@ -103,12 +103,7 @@ class Changeover:
     def begin(self, now_us: int) -> None:
         """SendStateTrans (figure 6.12)."""
         order = self._old.order
-        self._joining = tuple(
-            (event.group, entry.header.lts)
-            for entry in order.undelivered()
-            if entry.daemon == self._me and entry.header.flags & Flag.EVENT
-            if (event := parse_event(entry.bundle, entry.header)).kind == "join"
-        )
+        self._joining = self._joins_under_way()
         self._own_state = state = State(
             view=self._old.view.id,
             clock=order.lines.clock,
@@ -120,6 +115,15 @@ class Changeover:
             sources=tuple(told for told in map(order.tell, self._old.sources) if told.known or told.held),
         )
         self.origin.send_control(state_bundle(state), now_us)
+
+    def _joins_under_way(self) -> tuple[tuple[str, int], ...]:
+        """Group and lts of the joins of our own sessions that have not taken effect."""
+        return tuple(
+            (event.group, entry.header.lts)
+            for entry in self._old.order.undelivered()
+            if entry.daemon == self._me and entry.header.flags & Flag.EVENT
+            if (event := parse_event(entry.bundle, entry.header)).kind == "join"
+        )
 
     def take(self, entry: Entry, record: Round | None, now_us: int) -> None:
         """A bundle of the recovery is delivered."""

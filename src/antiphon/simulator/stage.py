@@ -32,6 +32,7 @@ from antiphon.simulator.network import Pair
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.workload import Actor
 from antiphon.simulator.world import World
+from antiphon.trace import Event, Record
 
 FOR_EVER_US = 1 << 62
 LAST_SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
@@ -198,6 +199,8 @@ class Stage:
         sender, receiver = self._number[incident.sender], self._number[incident.receiver]
         data = usurping(self.world.node(receiver), sender)
         if data is not None:
+            records = self.world.records
+            records.append(Record(len(records), self.world.now_us, Event.FORGED, incident.receiver))
             path = self.world.network.paths[sender, receiver]
             self.world.hosts[receiver].arrive(path, data, len(data))
         self._later(incident.every_us, partial(self._usurp, incident, times - 1))

@@ -245,6 +245,12 @@ PRESSURE = Promise(
     "what a session sends that never sends to a group of a slow receiver does not wait at its daemon for "
     "long while the view works and nothing of the daemon is under way",
 )
+STANDSTILL = Promise(
+    "standstill",
+    "no view stands still",
+    "no view ends because of a standstill or of a state that cannot be, unless packets came that no daemon "
+    "had sent",
+)
 CAUSES = Promise(
     "causes",
     "no effect without its cause",

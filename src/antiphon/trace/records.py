@@ -48,6 +48,7 @@ class Event(StrEnum):
     STATE = "state"
     BUFFERS = "buffers"
     LINK = "link"
+    FORGED = "forged"
     RESTORED = "restored"
 
 

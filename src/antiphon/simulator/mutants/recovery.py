@@ -48,10 +48,10 @@ def _one_receiver(original: Original) -> Original:
 
 
 def _joins_not_told(original: Original) -> Original:
-    def begin(changeover: Changeover, joining: tuple[tuple[str, int], ...], now_us: int) -> None:
-        original(changeover, (), now_us)
+    def joins_under_way(changeover: Changeover) -> tuple[tuple[str, int], ...]:
+        return ()
 
-    return begin
+    return joins_under_way
 
 
 def _only_undelivered_told(original: Original) -> Original:
@@ -181,9 +181,9 @@ def _holes_ignored(original: Original) -> Original:
 def _promises_forgotten(original: Original) -> Original:
     """A daemon does not tell what it promised in attempts that failed."""
 
-    def begin(changeover: Changeover, joining: tuple[tuple[str, int], ...], now_us: int) -> None:
+    def begin(changeover: Changeover, now_us: int) -> None:
         kept, changeover._commitment = changeover._commitment, Commitment(changeover._me)
-        original(changeover, joining, now_us)
+        original(changeover, now_us)
         changeover._commitment = kept
 
     return begin
@@ -250,7 +250,7 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "joins not told", "a daemon's state says nothing of its joins under way",
-        frozenset(("2.7",)), Changeover, "begin", _joins_not_told, "swarm", seeds=40, shown_by=8,
+        frozenset(("2.7",)), Changeover, "_joins_under_way", _joins_not_told, "swarm", seeds=40, shown_by=8,
     ),
     Mutant(
         "only undelivered told", "a daemon does not offer what it has delivered",

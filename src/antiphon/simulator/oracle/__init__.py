@@ -24,6 +24,7 @@ from antiphon.simulator.oracle import (
     sane_view,
     self_delivery,
     self_inclusion,
+    standstill,
     termination,
     transitional_set,
     transitional_signals,
@@ -38,7 +39,7 @@ PROPERTIES: tuple[Property, ...] = in_order(
     for file in (
         agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity,
         membership_agreement, membership_precision, no_duplication, one_order, pressure, reliable, safe,
-        same_view, sane_view, self_delivery, self_inclusion, termination, transitional_set,
+        same_view, sane_view, self_delivery, self_inclusion, standstill, termination, transitional_set,
         transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES

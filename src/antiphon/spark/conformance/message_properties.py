@@ -14,6 +14,7 @@ from antiphon.spark.conformance import (
     safe,
     same_view,
     self_delivery,
+    standstill,
     termination,
     transitional_signals,
     virtual_synchrony,
@@ -24,7 +25,8 @@ MESSAGES: tuple[Property, ...] = tuple(
     prop
     for file in (
         agreed, bounded, causal, causes, deliver_integrity, fifo, no_duplication, one_order, pressure,
-        reliable, safe, same_view, self_delivery, termination, transitional_signals, virtual_synchrony,
+        reliable, safe, same_view, self_delivery, standstill, termination, transitional_signals,
+        virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip
