@@ -127,6 +127,23 @@ def test_a_proposal_with_a_stamp_that_nobody_has():
     goes_on(cluster, clients)
 
 
+def test_a_proposal_with_links_that_the_configuration_does_not_have():
+    """It ended the daemon that was to build such a link."""
+    cluster = Cluster(3, membership="lan")
+    clients = cluster.members()
+    incarnations = tuple(node.incarnation for node in cluster.nodes)
+    for sender, receiver in pairs(cluster):
+        proposal = Proposal.of(
+            cluster.nodes[0].clock + 1_024, (0, 1, 2), incarnations, [(0, 2), (0, 1), (1, 2)]
+        )
+        forge(cluster, sender, receiver, PacketKind.PROPOSAL, membership.encode(proposal))
+    refused = sum(
+        node.counters["proposal: links that the configuration does not have"] for node in cluster.nodes
+    )
+    assert refused == len(list(pairs(cluster)))
+    goes_on(cluster, clients)
+
+
 def test_an_echo_from_the_future_does_not_prove_a_restart():
     """Nobody can have heard what we have not said yet."""
     cluster = Cluster(2, membership="lan")

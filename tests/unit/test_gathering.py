@@ -99,3 +99,10 @@ def test_working_views_come_as_a_whole(views: dict[int, tuple[int, int]], is_who
 )
 def test_masks(daemons: set[int], expected: str) -> None:
     assert mask_bytes(daemons).hex() == expected
+
+
+def test_two_daemons_that_may_not_talk_are_no_pair_whatever_they_say() -> None:
+    gathering = Gathering(lambda one, other: {one, other} != {0, 2})
+    for daemon in range(3):
+        gathering.learn(Station(daemon, 100 + daemon, 1, 0, 0, b"\7"), 0)
+    assert gathering.component(0) == (frozenset((0, 1, 2)), {(0, 1), (1, 2)})

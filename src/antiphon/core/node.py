@@ -112,7 +112,7 @@ class Node:
         if observer is not None:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
-        self._door = Door(self.membership, self._credence, config.daemon_count, self.counters)
+        self._door = Door(self.membership, self._credence, config, self.counters)
         self._watch = Watch(self.membership, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)

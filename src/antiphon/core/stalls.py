@@ -1,8 +1,8 @@
 """Standstill: something waits in a view that works, all neighbours are heard, and nothing comes of it.
 
 The thesis has nothing like it, because correct daemons never stand still. A packet that was damaged or made
-up, a daemon with a mistake, or one whose memory is wrong can bring that about, and would do so for ever. These
-are watched, each with a patience that is a multiple of `stall_us` (at least four times `suspect_us`):
+up, a daemon with a mistake, or one whose memory is wrong can bring that about, and would do so for ever. What
+is watched, each with a patience that is a multiple of `stall_us` (at least four times `suspect_us`):
 
 - bundle: one that is known to exist does not come. One `stall_us`. While much data comes in, a slow path may
   still have it in its queue: that time does not count, unless a later bundle of the same source has come.

@@ -80,7 +80,7 @@ class DaemonMembership:
         self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
         self._site_mates = frozenset(config.daemons_of(config.site_of(me))) - {me}
         self._everybody = frozenset(range(config.daemon_count))
-        self._gathering = Gathering()
+        self._gathering = Gathering(config.are_neighbours)
         self._missed: frozenset[int] = frozenset()  # members to which a link should be and is not
         self._round = 0  # stamp of the search that we take part in while the view works
         self._finished_round = 0

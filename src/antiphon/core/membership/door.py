@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from antiphon.config import Config
 from antiphon.core.membership.credence import DOUBTS, Credence
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.errors import BadPacket
@@ -13,11 +14,12 @@ class Door:
     """What stands between a daemon's membership and the network."""
 
     def __init__(
-        self, membership: DaemonMembership, credence: Credence, daemons: int, counters: Counter[str]
+        self, membership: DaemonMembership, credence: Credence, config: Config, counters: Counter[str]
     ) -> None:
         self._membership = membership
         self._credence = credence
-        self._daemons = daemons
+        self._config = config
+        self._daemons = config.daemon_count
         self._counters = counters
 
     def receive(self, incoming: Loose, clock: int, now_us: int) -> None:
@@ -31,6 +33,8 @@ class Door:
                 self._membership.hear(head.sender, head.incarnation, beat, now_us)
             else:
                 proposal = words.parse_proposal(incoming.body, self._daemons)
+                if not all(self._config.are_neighbours(*pair) for pair in proposal.pairs):
+                    raise BadPacket("proposal: links that the configuration does not have")
                 self._credence.check_proposal(proposal.id, clock, now_us)
                 self._membership.propose(head.sender, proposal, now_us)
         except BadPacket as error:

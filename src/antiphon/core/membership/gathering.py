@@ -5,6 +5,8 @@ Deviation: what is passed on is each daemon's own word on whom it works with, so
 one another through a third are found, and pairs that work in one direction only are not relied upon.
 """
 
+from collections.abc import Callable
+
 from antiphon.wire.membership import Station
 
 Pair = tuple[int, int]
@@ -13,7 +15,9 @@ Pair = tuple[int, int]
 class Gathering:
     """The stations of one round."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_talk: Callable[[int, int], bool] = lambda one, other: True) -> None:
+        """`may_talk` says whether the configuration lets two daemons exchange packets."""
+        self._may_talk = may_talk
         self.stations: dict[int, Station] = {}
         self._refreshed_us: dict[int, int] = {}
 
@@ -51,7 +55,7 @@ class Gathering:
         while edge:
             one = edge.pop()
             for other, mask in masks.items():
-                if masks[one] >> other & 1 and mask >> one & 1 and other != one:
+                if masks[one] >> other & mask >> one & 1 and other != one and self._may_talk(one, other):
                     pairs.add((min(one, other), max(one, other)))
                     if other not in reached:
                         reached.add(other)
