@@ -82,6 +82,7 @@ class Changeover:
         self._resent: set[int] = set()
         self._done: set[int] = set()
         self._committed = False
+        self._known_joins: dict[str, list[tuple[int, int]]] = {}  # by group: lts and daemon
         self._signalled: set[str] = set()  # groups whose signal came before the general one
         self._ends: deque[tuple[int, str]] | None = None  # where the certain part of each group ends
         self._is_signalled = False
@@ -218,6 +219,7 @@ class Changeover:
         kept = [entry for entry in rest if recovery.is_delivered(entry)]
         self.dropped_bundles += len(rest) - len(kept)
         will_merge = self._will_merge(kept)
+        self._find_known_joins(kept, recovery)
         for entry in kept:
             is_merge = will_merge and entry.header.flags & Flag.GROUPS
             if entry.header.lts > recovery.certain_line and not is_merge:
@@ -303,8 +305,20 @@ class Changeover:
             yield from self._delivery.merge(merging, view_id)
             self._merging = None
 
-    def _line_of(self, group: Group, recovery: Recovery, joiner: int | None = None) -> int:
+    def _find_known_joins(self, rest: list[Entry], recovery: Recovery) -> None:
+        """Find the joins that the daemon of the joining session has delivered already."""
+        for entry in rest:
+            header = entry.header
+            if header.flags & Flag.EVENT and recovery.has_delivered(entry.daemon, header.lts):
+                event = parse_event(entry.bundle, header)
+                if event.kind == "join":
+                    self._known_joins.setdefault(event.group, []).append((header.lts, entry.daemon))
+
+    def _line_of(self, group: Group, lts: int, recovery: Recovery, joiner: int | None = None) -> int:
+        """Where the certain part of a group's stream ends, as it looks at a bundle with this lts. A session
+        that joins later, and whose daemon has told it so already, counts: it got no signal before."""
         hosts = set(group.hosts)
+        hosts.update(daemon for join_lts, daemon in self._known_joins.get(group.name, ()) if join_lts >= lts)
         if joiner is not None:
             hosts.add(joiner)
         return recovery.line_of(hosts)
@@ -317,7 +331,7 @@ class Changeover:
             if group is None:  # a private name, or nobody is left
                 if lts > recovery.line_of(()):
                     self._tell_signal(name, recovery)
-            elif lts > self._line_of(group, recovery):
+            elif lts > self._line_of(group, lts, recovery):
                 self._signal(group, recovery)
 
     def _signal_up_to(self, lts: int, rest: list[Entry], recovery: Recovery) -> Iterator[int]:
@@ -331,7 +345,7 @@ class Changeover:
             ends = []
             for name, one in membership.groups.items():
                 if name not in joined:
-                    ends.append((self._line_of(one, recovery), name))
+                    ends.append((self._line_of(one, 0, recovery), name))
                     yield 1
             self._ends = deque(sorted(ends))
         while self._ends and self._ends[0][0] < lts:
@@ -361,13 +375,13 @@ class Changeover:
         names = [event.group] if event.group else membership.groups_of(*departed)
         for name in names:
             group = membership.groups.get(name)
-            if group is not None and header.lts > self._line_of(group, recovery, entry.daemon):
+            if group is not None and header.lts > self._line_of(group, header.lts, recovery, entry.daemon):
                 self._signal(group, recovery)
         self._tell_observer(entry)
 
         def mark(name: str) -> tuple[ViewId, frozenset[int] | None]:
             group = membership.groups[name]
-            if header.lts <= self._line_of(group, recovery, entry.daemon):
+            if header.lts <= self._line_of(group, header.lts, recovery, entry.daemon):
                 return ViewId(self._old.view.id, 0, header.lts, entry.daemon), None
             after.append(name)
             return ViewId(self._old.view.id, self.new.view.id, header.lts, entry.daemon), recovery.together

@@ -203,6 +203,11 @@ class Recovery:
             or entry.daemon in self.committed
         )
 
+    def has_delivered(self, daemon: int, lts: int) -> bool:
+        """Whether a daemon that comes along had delivered everything up to this lts when its view stopped."""
+        state = self._states.get(daemon)
+        return state is not None and state.delivered >= lts
+
     def line_of(self, hosts: Iterable[int]) -> int:
         """The lts up to which what is delivered to a group with members at these daemons comes before its
         transitional signal."""
