@@ -178,7 +178,7 @@ def _check_fuzz_rows(rows: list[Row], door: str, folder: Path) -> None:
     assert {"flow", "status", "processes", "memory", "frames"} <= {row["rule"] for row in parts["rules"]}
     assert {row["process"] for row in parts["processes"]} == {"d1", "d2", "d3", "d4", "d5", "journal"}
     page = (folder / "fuzz.html").read_text()
-    assert f"--door {door} --seed 1" in page
+    assert f"antiphon lab fuzz --seconds 900 --door {door} --seed 1" in page
     assert "Every rule was kept" in page
 
 
