@@ -265,7 +265,7 @@ def test_the_policy_for_slow_clients_is_that_of_the_configuration_unless_they_ch
 
 
 def alone() -> Backpressure:
-    return Backpressure(0, ("d0", "d1"), Settings(), Membership(lambda daemon: daemon))
+    return Backpressure(0, ("d0", "d1", "d2"), Settings(), Membership(lambda daemon: daemon))
 
 
 def session(number: int) -> Session:
@@ -286,13 +286,39 @@ def test_an_old_announcement_does_not_count_after_a_newer_one():
 def test_an_announcement_expires_unless_it_is_renewed():
     pressure = alone()
     pressure.receive(Pressure(1, 1, serial=1, sessions=((5, "sloth"),)), 0)
-    pressure.timeout(limits.PRESSURE_VALID_US - 1)
+    pressure.timeout(True, limits.PRESSURE_VALID_US - 1)
     assert pressure.other_names and not pressure.is_eased
     pressure.receive(Pressure(1, 1, serial=2, sessions=((5, "sloth"),)), limits.PRESSURE_VALID_US - 1)
-    pressure.timeout(limits.PRESSURE_VALID_US)
+    pressure.timeout(True, limits.PRESSURE_VALID_US)
     assert pressure.other_names and not pressure.is_eased
-    pressure.timeout(2 * limits.PRESSURE_VALID_US)
+    pressure.timeout(True, 2 * limits.PRESSURE_VALID_US)
     assert pressure.other_names == [] and pressure.is_eased
+
+
+def test_an_announcement_goes_on_in_the_next_view_at_those_who_come_along():
+    pressure = alone()
+    pressure.receive(Pressure(1, 1, serial=1, sessions=((5, "sloth"),)), 0)
+    pressure.receive(Pressure(2, 2, serial=1, sessions=((6, "snail"),)), 0)
+    late_us = 3 * limits.PRESSURE_VALID_US
+    pressure.timeout(False, late_us)  # without a view none could be renewed
+    assert len(pressure.other_names) == 2 and not pressure.is_eased
+    pressure.begin_view((0, 1), late_us)
+    assert pressure.other_names == ["#sloth#d1"] and pressure.is_eased
+    pressure.timeout(True, late_us + limits.PRESSURE_VALID_US)
+    assert pressure.other_names == []
+
+
+def test_in_a_new_view_a_daemon_announces_at_once_and_takes_back_what_is_no_longer_true():
+    pressure = alone()
+    pressure.behind(session(7), 0, 0)
+    assert pressure.announcement(0, 0) is not None
+    pressure.begin_view((0, 1), 1)
+    assert pressure.announcement(0, 1) == Pressure(0, 0, 2, ((7, "s7"),))
+    pressure.caught_up(7)
+    pressure.begin_view((0, 1), 2)
+    assert pressure.announcement(0, 2) == Pressure(0, 0, 3, ())
+    pressure.begin_view((0, 1), 3)
+    assert pressure.announcement(0, 3) is None
 
 
 def test_a_daemon_repeats_its_announcement_before_it_expires_and_takes_it_back():

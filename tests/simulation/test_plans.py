@@ -1,6 +1,7 @@
 """Plans: what a seed decides, written down, played, and made smaller."""
 
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -293,9 +294,9 @@ def test_daemons_are_lost_while_senders_wait_for_their_readers(
     held: list[bool] = []
     begin_view = Backpressure.begin_view
 
-    def watched(backpressure: Backpressure) -> None:
+    def watched(backpressure: Backpressure, together: Collection[int], now_us: int) -> None:
         held.append(bool(backpressure.other_names))
-        begin_view(backpressure)
+        begin_view(backpressure, together, now_us)
 
     monkeypatch.setattr(Backpressure, "begin_view", watched)
     seeds = [

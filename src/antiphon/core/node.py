@@ -423,7 +423,7 @@ class Node:
             {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
         )
         self.membership.installed(recovery.together, now_us)
-        self.backpressure.begin_view()
+        self.backpressure.begin_view(recovery.together, now_us)
         self.regrouping.enter(changeover)
 
     # The regrouping's requests ----------------------------------------------------------------------------
@@ -492,7 +492,7 @@ class Node:
         self._settled_us = now_us
         self.regrouping.begin_slice()
         if self.backpressure:
-            self.backpressure.timeout(now_us)
+            self.backpressure.timeout(self.membership.is_active, now_us)
         if self.backpressure.is_eased:
             self.backpressure.is_eased = False
             self.sessions.unpark()

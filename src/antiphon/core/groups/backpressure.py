@@ -4,7 +4,9 @@ A session for which too much output waits is *slow*. What is sent to it, to a gr
 to its private name, waits at the daemons of the senders; whatever has no slow receiver goes on. Each daemon
 announces its slow sessions to all others (`wire.packet.Pressure`), which know the groups of every session and
 so find out by themselves what has to wait. An announcement is repeated while it is true and expires when it
-is not, so that none can outlive the daemon that made it.
+is not, so that none can outlive the daemon that made it. It goes on from one daemon view to the next at those
+who move along together: if it ended with the view, each change would let every sender put as many bytes on
+their way to the slow session as the order has room for.
 
 Patience is limited:
 
@@ -15,6 +17,8 @@ Patience is limited:
 
 When patience is over, only the session's queue grows, up to the hard limit, until it has caught up.
 """
+
+from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -69,6 +73,7 @@ class Backpressure:
         self._serial = 0
         self._announced: tuple[int, ...] = ()  # what others were last told
         self._announced_us = -limits.PRESSURE_PAUSE_US
+        self._is_new_view = False  # whether others are to be told at once
 
     # Sessions of this daemon ------------------------------------------------------------------------------
 
@@ -94,10 +99,13 @@ class Backpressure:
 
     # Announcements ----------------------------------------------------------------------------------------
 
-    def begin_view(self) -> None:
-        """A daemon view is installed: what others announced in the one before does not count."""
-        self._others.clear()
-        self._announced = ()
+    def begin_view(self, together: Collection[int], now_us: int) -> None:
+        """A daemon view is installed. What was announced by those who come along counts as if it were new:
+        without a view they could not repeat it."""
+        self._others = {daemon: told for daemon, told in self._others.items() if daemon in together}
+        for announced in self._others.values():
+            announced.until_us = now_us + limits.PRESSURE_VALID_US
+        self._is_new_view = bool(self._slow or self._announced)
         self.is_eased = True
 
     def receive(self, pressure: Pressure, now_us: int) -> None:
@@ -121,6 +129,7 @@ class Backpressure:
             return None
         self._announced = self._to_announce()
         self._announced_us = now_us
+        self._is_new_view = False
         self._serial = (self._serial + 1) % SERIALS  # older ones expire before it begins anew
         sessions = tuple((number, self._slow[number].session.name) for number in self._announced)
         return Pressure(source, self._me, self._serial, sessions)
@@ -130,7 +139,9 @@ class Backpressure:
         return tuple(self._slow)[: limits.PRESSURE_SESSIONS_MAX]
 
     def _announce_us(self) -> int:
-        """When to announce: a change soon, the same again before it expires, and nothing if there is none."""
+        """When to announce: in a new view at once, a change soon, the same again before it expires."""
+        if self._is_new_view:
+            return self._announced_us
         if self._to_announce() != self._announced:
             return self._announced_us + limits.PRESSURE_PAUSE_US
         if self._slow:
@@ -139,19 +150,20 @@ class Backpressure:
 
     # Time -------------------------------------------------------------------------------------------------
 
-    def due_us(self, can_announce: bool = True) -> int | None:
-        """When there is something to do, announcements included if there is a view to make them in."""
+    def due_us(self, is_active: bool = True) -> int | None:
+        """When there is something to do; announcements are made and expire only while a view works."""
         if not (self._slow or self._others or self._announced):
             return None
-        due_us = self._announce_us() if can_announce else limits.NEVER_US
+        due_us = self._announce_us() if is_active else limits.NEVER_US
         for slow in self._slow.values():
             due_us = min(due_us, slow.until_us if slow.own_until_us is None else slow.own_until_us)
-        for announced in self._others.values():
-            due_us = min(due_us, announced.until_us)
+        if is_active:
+            for announced in self._others.values():
+                due_us = min(due_us, announced.until_us)
         return due_us
 
-    def timeout(self, now_us: int) -> None:
-        """End the patience that is over, and what was not announced again."""
+    def timeout(self, is_active: bool, now_us: int) -> None:
+        """End the patience that is over and, while a view works, what was not announced again."""
         for number, slow in list(self._slow.items()):
             if slow.until_us <= now_us:
                 del self._slow[number]
@@ -160,7 +172,7 @@ class Backpressure:
                 slow.own_until_us = None
                 self.is_eased = True
         for daemon, announced in list(self._others.items()):
-            if announced.until_us <= now_us:
+            if is_active and announced.until_us <= now_us:
                 self.is_eased = self.is_eased or bool(announced.sessions)
                 del self._others[daemon]
 

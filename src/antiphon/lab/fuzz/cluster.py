@@ -126,6 +126,11 @@ class Cluster:
         told = [answer for name in self.places if (answer := self.ask(name)) is not None]
         return len(told) == len(self.places) and has_formed(told, self.config.daemon_names)
 
+    def left_out_s(self) -> float:
+        """For how much longer any daemon is left out of views, by what the daemons say; 0 if none is."""
+        told = [answer for name in self.places if (answer := self.ask(name)) is not None]
+        return max((row["remaining_us"] for answer in told for row in answer["left_out"]), default=0) / 1e6
+
     def complaints(self) -> dict[str, str]:
         """What `antiphon status` complains of at every daemon, in its own words; empty where it exits 0."""
         asked = {

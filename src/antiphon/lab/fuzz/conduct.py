@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from antiphon import limits
 from antiphon.lab.fuzz import rules
 from antiphon.lab.fuzz.cluster import Cluster
 from antiphon.lab.fuzz.orders import Orders
@@ -160,11 +161,19 @@ class Conductor:
         return self._serial
 
     def _flows(self, since_s: float, patience_s: float) -> float | None:
-        """How long it took until messages flowed from every daemon to every other; None if they did not."""
+        """How long it took until messages flowed from every daemon to every other; None if they did not.
+
+        A daemon that is left out for a while is waited for: that is what its status tells of it."""
         deadline_s = time.monotonic() + patience_s
+        latest_s = deadline_s + limits.EXCLUDED_MAX_US / 1e6
         while any(True for _ in self._talkers.unheard(since_s)):
-            if time.monotonic() > deadline_s or self._cluster.has_lost_a_daemon:
+            if self._cluster.has_lost_a_daemon:
                 return None
+            if time.monotonic() > deadline_s:
+                left_out_s = self._cluster.left_out_s()
+                if not left_out_s or deadline_s >= latest_s:
+                    return None
+                deadline_s = min(latest_s, time.monotonic() + left_out_s + patience_s)
             time.sleep(LOOK_S)
         return time.monotonic() - since_s
 

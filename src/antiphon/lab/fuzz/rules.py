@@ -59,7 +59,8 @@ def flow(looks: Sequence[Look]) -> Verdict:
         if look.flows_after_s is None
     )
     promise = (
-        f"within {PATIENCE_S:.0f} s after each spell, agreed messages come from every daemon to every other"
+        f"within {PATIENCE_S:.0f} s after each spell, or after the end of the time for which daemons are "
+        "left out, agreed messages come from every daemon to every other"
     )
     return Verdict("flow", promise, faults)
 

@@ -1,7 +1,7 @@
 """Mutants of the ordering layer: links, order, stability, pruning and flow control within one daemon view."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from antiphon import limits
@@ -194,9 +194,9 @@ def _pressure_ignored(original: Original) -> Original:
 def _pressure_for_ever(original: Original) -> Original:
     """What a daemon has announced counts until it announces something else, also if it is lost."""
 
-    def begin_view(backpressure: Backpressure) -> None:
+    def begin_view(backpressure: Backpressure, together: Collection[int], now_us: int) -> None:
         others = dict(backpressure._others)
-        original(backpressure)
+        original(backpressure, together, now_us)
         backpressure._others = others
         for announced in others.values():
             announced.until_us = limits.NEVER_US
