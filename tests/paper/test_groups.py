@@ -194,7 +194,7 @@ def test_branches_without_members_are_pruned():
 def test_skipped_numbers_are_told_in_ranges():
     """Aggregated control information is sent to all sites. (paper 3.2; the thesis sends one meta-data message
     per message, which we do not)"""
-    cluster = Cluster(3, delta_ms=20.0)
+    cluster = Cluster(3, delay_us=100_000, delta_ms=20.0)  # delta is at its ceiling
     alice, bob = cluster.client(0, "alice"), cluster.client(1, "bob")
     cluster.join(bob, "g")
     cluster.run(1_000_000)

@@ -87,7 +87,7 @@ class Intake:
                 source, number = fragment.source, fragment.number
                 term.forwarder.head(fragment, lts, aru, now_us, from_ring)
                 if source == term.order.source:
-                    term.announcer.announced(now_us, lts, aru)
+                    term.announcer.announced(now_us, lts, aru, term.order.came)
                 if not mine:
                     term.order.skip(Skip(source, number, number, lts, aru))
             if mine:

@@ -158,7 +158,7 @@ class Origin:
             aru=aru,
             now_us=now_us,
         )
-        self._announcer.announced(now_us, lts, aru)
+        self._announcer.announced(now_us, lts, aru, order.came)
         return entry
 
     def _send_unreliable(self, session: Session, pending: Pending, destinations: int) -> None:

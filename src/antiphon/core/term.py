@@ -17,6 +17,7 @@ from antiphon.core.membership.view import DaemonView
 from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
 from antiphon.core.ordering.updates import Announcer
 from antiphon.core.overlay import routing
+from antiphon.core.overlay.delta import Delta
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.core.overlay.topology import segments
@@ -41,7 +42,6 @@ class Term:
     ) -> None:
         settings = config.settings
         self._me = me
-        delta_us = int(settings.delta_ms * 1000)
         self.view = view
         self.everywhere = 0
         """Mask of the sites that have members."""
@@ -74,13 +74,14 @@ class Term:
             if peer not in mine
         }
         branches = routing.branches(config, self.segments, view.links, me)
-        self.forwarder = Forwarder(branches, self.links, self.ring, delta_us)
+        self.delta = Delta(int(settings.delta_ms * 1000), len(self.segments))
+        self.forwarder = Forwarder(branches, self.links, self.ring, self.delta)
         self.order = SymmetricOrder(config.daemon_count, me, self.segments, view.id, clock)
         self.reach = Reach(self.order, self.source_of, view.id, now_us)
         if self.ring is not None:
             self.ring.check_site = self.reach.check_token
         self._serial = 0  # of our last update
-        self.announcer = Announcer(delta_us, now_us, view.id)
+        self.announcer = Announcer(self.delta, now_us, view.id)
         under_way_bytes = 4 * (settings.unstable_bytes + limits.FRAME_MAX_BYTES)
         self.reassembly = {
             segment[0]: Reassembly(max(limits.REASSEMBLY_MAX_BYTES, len(segment) * under_way_bytes))
@@ -157,16 +158,29 @@ class Term:
         if not self.speaks:
             return False
         _, lts, aru = self._word
-        return self.announcer.is_due(self.order.highest_lts, lts, aru)
+        return self.announcer.has_news(self.order.highest_lts, lts, aru)
+
+    @property
+    def _announcement_due_us(self) -> int:
+        """When to tell the others the news that we have."""
+        order = self.order
+        _, lts, aru = self._word
+        return self.announcer.due_us(order.needs_lts, order.needs_aru, lts, aru, order.came)
 
     def announce(self, now_us: int) -> None:
         """Tell the others, if it is time."""
-        if not self.has_news or self.announcer.due_us > now_us:
+        if not self.has_news or self._announcement_due_us > now_us:
             return
+        self.delta.measured(self._delay_us)
         number, lts, aru = self._word
-        self.announcer.announced(now_us, lts, aru)
+        self.announcer.announced(now_us, lts, aru, self.order.came)
         self._serial = (self._serial + 1) % SERIALS  # it only tells copies that wait apart
         self.forwarder.announce(Update(self.order.source, self._serial, number, lts, aru))
+
+    @property
+    def _delay_us(self) -> int:
+        """The longest one-way delay to a neighbour at another site."""
+        return max((link.regulator.rtt_us for link in self.links.values()), default=0) // 2
 
     @property
     def is_quiet(self) -> bool:
@@ -197,7 +211,7 @@ class Term:
         """When there is something to do. Asked after every event."""
         deadline_us = self.forwarder.due_us
         if self.has_news:
-            due_us = self.announcer.due_us
+            due_us = self._announcement_due_us
             if deadline_us is None or due_us < deadline_us:
                 deadline_us = due_us
         for link in self.links.values():

@@ -228,6 +228,8 @@ class Ring(Outgoing):
             if self._serial < token.parse_held(word.body) <= self._serial + len(self.members):
                 self._has_rested = True
                 self._arrived(now_us)
+                if self._hurry_us is not None:
+                    self._hurry_us = now_us  # we want it, and it does not come by itself
         elif kind == PacketKind.HURRY:
             self._is_wanted = True
 
@@ -466,7 +468,9 @@ class Ring(Outgoing):
         """We want the token: unless it is on its way, ask the one who keeps it."""
         if self._me == self._keeper:
             return
-        if self._hurry_us is None:
+        if self._hurry_us is None and self._has_rested:
+            self._hurry_us = now_us  # it is known to rest
+        elif self._hurry_us is None:
             self._hurry_us = max(now_us, self._seen_us + max(HURRY_MIN_US, FAIRNESS_ROUNDS * self._round_us))
         if self._hurry_us <= now_us:
             self._hurry_us = now_us + max(HURRY_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)

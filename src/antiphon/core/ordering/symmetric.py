@@ -76,6 +76,12 @@ class SymmetricOrder:
         """The lts of the last bundle that was delivered in the agreed order."""
         self.highest_lts = start
         """The greatest lts of any bundle known to exist."""
+        self.needs_lts = start
+        """The same of those that no daemon delivers before it knows the lts of every source."""
+        self.needs_aru = start
+        """The same of those that some daemon does not deliver before it knows the aru of every source."""
+        self.came = 0
+        """What has come in from other daemons: the bundles, and the full packets in each."""
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
         self.held_bytes = 0
@@ -224,25 +230,35 @@ class SymmetricOrder:
         self.moved = True
         self.lines.saw(lts)
         if of_a_bundle and lts > self.highest_lts:
-            self.highest_lts = lts
+            # What it is, this daemon does not know: it may be any.
+            self.highest_lts = self.needs_lts = self.needs_aru = lts
 
     def _keep(self, entry: Entry) -> None:
-        lts = entry.header.lts
+        header = entry.header
+        lts = header.lts
         self.moved = True
         lines = self.lines
         if lts > lines.clock:
             lines.clock = lts
         if lts > self.highest_lts:
             self.highest_lts = lts
+        is_daemons = header.flags & ~Flag.CLIENT
+        if header.service >= Service.CAUSAL or is_daemons:
+            if lts > self.needs_lts:
+                self.needs_lts = lts
+            if lts > self.needs_aru and (header.service is Service.SAFE or is_daemons):
+                self.needs_aru = lts
         if self.observer is not None:
-            self.observer(entry.header)
+            self.observer(header)
         size = len(entry.bundle)
         if size > self.largest_bytes:
             self.largest_bytes = size
         self.held_bytes += size
-        if entry.header.daemon == self.me:
+        if header.daemon == self.me:
             self.own_unstable_bytes += size
             self._own.append(entry)
+        else:
+            self.came += 1 + size // limits.PACKET_DEFAULT_BYTES
         heapq.heappush(self._held, (lts, entry))
 
     def _chain(self, entry: Entry) -> Chain:

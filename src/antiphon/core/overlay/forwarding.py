@@ -9,6 +9,7 @@ source is preceded by what it skipped.
 from collections.abc import Mapping
 from typing import Protocol
 
+from antiphon.core.overlay.delta import Delta
 from antiphon.core.overlay.routing import RING, Branch
 from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
@@ -51,7 +52,7 @@ class Forwarder:
         branches: dict[int, tuple[Branch, ...]],
         links: Mapping[int, Way],
         ring: Way | None,
-        delta_us: int,
+        delta: Delta,
     ) -> None:
         self._all = branches
         self._outward = {
@@ -61,7 +62,7 @@ class Forwarder:
         self._links: dict[int, Way] = dict(links)
         if ring is not None:
             self._links[RING] = ring
-        self._delta_us = delta_us
+        self._delta = delta
         self._skipped: dict[tuple[int, int], _Skipped] = {}
         self._due_us: int | None = None
         self.touched: dict[int, Way] = {}
@@ -143,7 +144,8 @@ class Forwarder:
         elif pending is not None:
             self._tell(neighbour, skip.source)
         skipped.pending = skip
-        skipped.due_us = max(now_us, skipped.told_us + self._delta_us)
+        wait_us = self._delta.wait_us(skip.last - skip.first)
+        skipped.due_us = max(now_us, skipped.told_us + wait_us)
         if self._due_us is None or skipped.due_us < self._due_us:
             self._due_us = skipped.due_us
 
