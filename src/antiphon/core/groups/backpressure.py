@@ -42,7 +42,8 @@ class _Slow(Struct):
     read_bytes: int
     """What it had read in all when patience was last renewed."""
     feeds_itself: bool = False
-    """Whether it has sent something to itself since its own patience ended."""
+    """Whether it has sent something to itself when its own patience had ended, once since it fell behind: that
+    may still wait for it, however much it has read of what came before."""
 
 
 class _Announced(Struct):
@@ -90,7 +91,6 @@ class Backpressure:
             slow.read_bytes = read_bytes
             slow.until_us = now_us + self._patience_us
             slow.own_until_us = now_us + self._own_patience_us
-            slow.feeds_itself = False
 
     def caught_up(self, session: int) -> None:
         """A session has read enough, or is gone."""
