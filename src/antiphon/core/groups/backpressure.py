@@ -42,8 +42,8 @@ class _Slow(Struct):
     read_bytes: int
     """What it had read in all when patience was last renewed."""
     feeds_itself: bool = False
-    """Whether it has sent something to itself when its own patience had ended, once since it fell behind: that
-    may still wait for it, however much it has read of what came before."""
+    """Whether it has sent something to itself when its own patience had ended, since it fell behind: that may
+    still wait for it, however much it has read of what came before."""
 
 
 class _Announced(Struct):
