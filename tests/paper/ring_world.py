@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from passing_time import PassingTime
-from small_worlds import HELLO_US, VIEW, packets_of
+from small_worlds import SIGNS, VIEW, packets_of
 
 from antiphon.core.effects import Datagram
 from antiphon.core.links.ring import Ring
@@ -59,7 +59,7 @@ class RingWorld(PassingTime):
                 digest=DIGEST,
                 view=VIEW,
                 incarnations={member: 100 + member for member in range(count)},
-                hello_us=HELLO_US,
+                signs=SIGNS,
                 suspect_us=SUSPECT_US,
                 packet_bytes=packet_bytes,
                 datagrams=self._out[me],

@@ -11,7 +11,7 @@ from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
-from antiphon.core.links.link import Ends
+from antiphon.core.links.link import Ends, Signs
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
@@ -28,6 +28,7 @@ Event = Message | View | TransitionalSignal | frames.FromDaemon
 DELAY_US = 10_000
 VIEW = 77
 HELLO_US = 1_000_000
+SIGNS = Signs(HELLO_US, HELLO_US // 8)
 START_US = 1_000_000
 
 
@@ -60,7 +61,7 @@ class LinkPair:
             rate_bytes_per_s=rate_bytes_per_s,
         )
         self.ends = [
-            HopLink(ends_of(me), path, hello_us=HELLO_US, datagrams=self._out[me], now_us=0) for me in (0, 1)
+            HopLink(ends_of(me), path, signs=SIGNS, datagrams=self._out[me], now_us=0) for me in (0, 1)
         ]
         self._flying: list[tuple[int, int, bytes]] = []
         self.run(until_us=200_000)

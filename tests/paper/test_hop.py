@@ -185,7 +185,7 @@ def test_an_idle_link_gives_signs_of_life():
     pair.run(pair.now_us + 10 * HELLO_US)
     for end in (0, 1):
         questions = [hello for hello in pair.kinds(end, Hello) if not hello.echo_us]
-        assert 9 <= len(questions) <= 11
+        assert 4 <= len(questions) <= 5  # the ends ask in turn
         assert pair.ends[end].heard_us >= pair.now_us - HELLO_US
 
 

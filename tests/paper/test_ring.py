@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec import structs
 from ring_world import DIGEST, LAN_US, VIEW, RingWorld
-from small_worlds import HELLO_US
+from small_worlds import HELLO_US, SIGNS
 
 from antiphon import limits
 from antiphon.core.links.link import LinkState
@@ -43,7 +43,7 @@ def idle(count: int = 3) -> RingWorld:
     world = RingWorld(count)
     for owner in world.owners:
         owner.matters = False
-    world.run(3 * HELLO_US // 2)
+    world.run(5 * HELLO_US // 2)
     assert world.holder == 0
     return world
 
@@ -400,11 +400,12 @@ def test_an_idle_ring_is_nearly_silent():
     hear that it is kept again."""
     world = idle(3)
     since_us = world.now_us
-    world.run(10 * HELLO_US)
+    rounds = 8
+    world.run(rounds * SIGNS.round_us)
     kinds = [incoming.head.kind for when_us, _, _, incoming in world.seen if when_us >= since_us]
-    assert kinds.count(PacketKind.TOKEN) == 30
-    assert kinds.count(PacketKind.HELD) == 20
-    assert len(kinds) == 50
+    assert kinds.count(PacketKind.TOKEN) == 3 * rounds
+    assert kinds.count(PacketKind.HELD) == 2 * rounds
+    assert len(kinds) == 5 * rounds
     assert all(mate.state is LinkState.OPEN for ring in world.members for mate in ring.mates.values())
     assert all(
         world.now_us - mate.heard_us <= 2 * HELLO_US for ring in world.members for mate in ring.mates.values()

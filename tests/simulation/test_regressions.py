@@ -8,7 +8,7 @@ from antiphon import limits
 from antiphon.config import LinkConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
-from antiphon.core.links.link import Ends, LinkState
+from antiphon.core.links.link import Ends, LinkState, Signs
 from antiphon.core.links.receiving import Reception
 from antiphon.core.node import Node
 from antiphon.simulator.plan import Daemon, Plan, Route, Site, read
@@ -46,7 +46,7 @@ def open_link(datagrams: list[Datagram]) -> HopLink:
     """One end of a link whose other end has answered, with a window of few packets."""
     ends = Ends(0, 1, digest=7, view=9, incarnation=1, peer_incarnation=2)
     path = LinkConfig(("s0", "s1"), packet_bytes=1_400, window_bytes=65_536)
-    link = HopLink(ends, path, hello_us=600_000, datagrams=datagrams, now_us=0)
+    link = HopLink(ends, path, signs=Signs(600_000, 40_000), datagrams=datagrams, now_us=0)
     prefix = packet.prefix(packet.PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=2, view=9)
     link.receive(packet.parse(memoryview(packet.hello(prefix, 5, 0))), 0)
     assert link.state is LinkState.OPEN

@@ -87,11 +87,13 @@ def test_too_many_daemons_in_all() -> None:
 def test_the_presets_of_the_membership() -> None:
     lan, wan = Settings(membership="lan").timing(), Settings().timing()
     assert Settings(membership="wan").timing() == wan
-    assert (lan.suspect_us, lan.hello_us, lan.gather_us) == (600_000, 150_000, 120_000)
-    assert (wan.suspect_us, wan.hello_us, wan.gather_us) == (2_500_000, 625_000, 400_000)
+    assert (lan.suspect_us, lan.hello_us, lan.gather_us) == (600_000, 342_857, 120_000)
+    assert (wan.suspect_us, wan.hello_us, wan.gather_us) == (700_000, 400_000, 120_000)
     for timing in (lan, wan):
         assert timing.join_us <= timing.gather_us
         assert timing.suspect_us <= timing.recovery_us
+        assert timing.suspect_us <= timing.suspect_max_us
+        assert timing.gather_us <= timing.gather_max_us
         assert timing.probe_us <= timing.probe_max_us
         assert timing.damp_us <= timing.damp_max_us
 
@@ -113,10 +115,10 @@ def test_a_file_may_overrule_each_figure_of_the_preset(field: str) -> None:
         ('suspect_ms = "1 s"', "suspect_ms", "expected a number, got a string"),
         ("suspect_ms = 0.9", "suspect_ms", "expected a number >= 1.0"),
         ("damp_max_ms = 3_600_001", "damp_max_ms", "expected a number <= 3600000.0"),
-        ("join_ms = 400.5", "join_ms", "expected at most gather_ms, which is 400"),
-        ("gather_ms = 99.5", "gather_ms", "expected at least join_ms, which is 100"),
+        ("join_ms = 400.5", "join_ms", "expected at most gather_ms, which is 120"),
+        ("gather_ms = 29.5", "gather_ms", "expected at least join_ms, which is 30"),
         ("suspect_ms = 7000", "suspect_ms", "expected at most recovery_ms, which is 6000"),
-        ("probe_max_ms = 10", "probe_max_ms", "expected at least probe_ms, which is 500"),
+        ("probe_max_ms = 10", "probe_max_ms", "expected at least probe_ms, which is 250"),
         ("damp_ms = 40000", "damp_ms", "expected at most damp_max_ms, which is 30000"),
         ("damp_max_ms = 50\ndamp_ms = 60", "damp_ms", "expected at most damp_max_ms, which is 50"),
     ],

@@ -110,7 +110,7 @@ def forming() -> Machine:
 
 def test_alone_it_ends_up_in_a_view_of_its_own() -> None:
     machine = Machine()
-    machine.run(START_US + LAN.segment_us + 2 * LAN.gather_us)
+    machine.run(START_US + LAN.segment_us + 3 * LAN.gather_us)
     assert machine.host.told == ["seg: started", "gather: alone", "statetrans: proposed", "form (0,)"]
 
 

@@ -123,8 +123,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a datagram counts only if it comes from the address of the daemon that it names."""
     membership: Preset = "wan"
     suspect_ms: Wait = None
+    suspect_max_ms: Wait = None
     segment_ms: Wait = None
     gather_ms: Wait = None
+    gather_max_ms: Wait = None
     join_ms: Wait = None
     probe_ms: Wait = None
     probe_max_ms: Wait = None

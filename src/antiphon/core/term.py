@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.core.links.building import build
+from antiphon.core.links.building import build, signs_of
 from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Mate, Ring
 from antiphon.core.links.tcp import Stream
@@ -62,7 +62,7 @@ class Term:
                 digest=config.digest,
                 view=view.id,
                 incarnations=dict(zip(view.members, view.incarnations, strict=True)),
-                hello_us=settings.timing().hello_us,
+                signs=signs_of(config),
                 suspect_us=settings.timing().suspect_us,
                 packet_bytes=config.link_between(me, me).packet_bytes,
                 datagrams=datagrams,

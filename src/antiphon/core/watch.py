@@ -1,16 +1,22 @@
 """Suspicion: which neighbours of a view are silent for too long, and whether that is our own fault.
 
 Follows: thesis 6.1.3 ("locally detect a link failed").
-Deviations: the patience with a neighbour follows the measured round trip and its variance, with a configured
-floor; a link that grows silent is asked more often, so that a few lost packets do not look like a lost peer;
-a daemon that was itself stopped (its deadlines passed unserved) excuses its peers for that time first.
+Deviations: the patience with a neighbour follows the measured round trip, its variance and the slowest answer
+of late, from a floor up to a ceiling; a neighbour that owes an answer is asked again and again, so that a few
+lost packets do not look like a lost peer; a daemon that was itself stopped (its deadlines passed unserved)
+excuses its peers for that time first.
 """
 
-from antiphon.core.links.link import Link, LinkState
+from antiphon.core.links.link import Link, LinkState, Signs
 from antiphon.core.links.ring import Mate
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.term import Term
+
+PAUSE_SHARE = 8
+"""A daemon whose deadline is late by the least suspicion, divided by this, was stopped."""
+ANSWERS_USUAL = 5
+ANSWERS_SLOW = 3
 
 
 class Watch:
@@ -23,6 +29,7 @@ class Watch:
         self._membership = membership
         self._names = names
         self._timing = membership.timing
+        self._signs = Signs(self._timing.hello_us, self._timing.ask_us)
         self._awaited_us: int | None = None  # the deadline that the driver knows
         self._handled_us = now_us  # when the last event was handled
 
@@ -37,7 +44,7 @@ class Watch:
             return
         pause_us = now_us - max(self._awaited_us, before_us)  # what waited meanwhile is handled one by one
         self._awaited_us = None
-        if pause_us > self._timing.hello_us // 2:
+        if pause_us > self._timing.suspect_us // PAUSE_SHARE:
             self.pauses += 1
             self._membership.excuse(pause_us)
             if term is not None:
@@ -47,7 +54,7 @@ class Watch:
     def look(self, term: Term, is_forming: bool, now_us: int) -> None:
         """Suspect the neighbours that are silent for too long or do not get what we send; tell those who may
         not have heard of the view that is being formed."""
-        self.due_us = now_us + (self._timing.join_us if is_forming else self._timing.hello_us // 4)
+        self.due_us = now_us + (self._timing.join_us if is_forming else self._timing.ask_us)
         for number, link in term.neighbours():
             limit_us = self.patience_us(link)
             silent_us = now_us - link.heard_us
@@ -66,9 +73,15 @@ class Watch:
                     self._membership.pass_on(number)
 
     def patience_us(self, link: Link | Mate) -> int:
-        """How long a neighbour may be silent: the configured floor, or two signs of life and three times the
-        longest prompt answer."""
+        """How long a neighbour may be silent: from the floor to the ceiling, the time after which it is asked
+        for a sign of life, and then as long as five answers may take or three as slow as the slowest of
+        late."""
         timing = self._timing
-        if link.state is LinkState.CLOSED or isinstance(link, Mate):
+        if isinstance(link, Mate):
+            asked_after_us, ask_us = self._signs.round_us, timing.ask_us
+        elif link.state is LinkState.CLOSED:
             return timing.suspect_us
-        return max(timing.suspect_us, 2 * timing.hello_us + 3 * link.regulator.patience_us)
+        else:
+            asked_after_us, ask_us = self._signs.latest_us, link.ask_us
+        answers_us = max(ANSWERS_USUAL * ask_us, ANSWERS_SLOW * link.slowest_us)
+        return min(max(timing.suspect_us, asked_after_us + answers_us), timing.suspect_max_us)

@@ -5,9 +5,15 @@ from collections.abc import Mapping
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
-from antiphon.core.links.link import Ends, Link
+from antiphon.core.links.link import Ends, Link, Signs
 from antiphon.core.links.tcp import Stream, TcpLink
 from antiphon.core.membership.view import DaemonView
+
+
+def signs_of(config: Config) -> Signs:
+    """How often daemons look for signs of life of each other."""
+    timing = config.settings.timing()
+    return Signs(timing.hello_us, timing.ask_us)
 
 
 def build(
@@ -25,8 +31,8 @@ def build(
     incarnation = view.incarnation(me)
     assert incarnation is not None
     ends = Ends(me, peer, config.digest, view.id, incarnation, view.incarnation(peer) or 0)
-    hello_us = config.settings.timing().hello_us
+    signs = signs_of(config)
     if path.protocol == "tcp":
         stream = streams[peer]
-        return TcpLink(ends, path, stream=stream, hello_us=hello_us, datagrams=datagrams, now_us=now_us)
-    return HopLink(ends, path, hello_us=hello_us, datagrams=datagrams, now_us=now_us)
+        return TcpLink(ends, path, stream=stream, signs=signs, datagrams=datagrams, now_us=now_us)
+    return HopLink(ends, path, signs=signs, datagrams=datagrams, now_us=now_us)

@@ -15,7 +15,7 @@ from antiphon import limits
 from antiphon.config import LinkConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.flow import Regulator
-from antiphon.core.links.link import Ends, Link, LinkState
+from antiphon.core.links.link import Ends, Link, LinkState, Signs
 from antiphon.core.links.open_trains import OpenTrains
 from antiphon.core.links.packing import Train
 from antiphon.core.links.receiving import Reception
@@ -38,15 +38,13 @@ class HopLink(Link):
     protocol = "hop"
 
     def __init__(
-        self, ends: Ends, path: LinkConfig, *, hello_us: int, datagrams: list[Datagram], now_us: int
+        self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: list[Datagram], now_us: int
     ) -> None:
         """`path` is what the configuration says of the way between the two sites."""
         self._packet_bytes = path.packet_bytes
         window_packets = max(8, path.window_bytes // path.packet_bytes)
         regulator = Regulator(window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us)
-        super().__init__(
-            ends, path.packet_bytes, regulator, hello_us=hello_us, datagrams=datagrams, now_us=now_us
-        )
+        super().__init__(ends, path.packet_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
         # Sending
         self._open = OpenTrains()
         self._highest_sent = 0
@@ -144,7 +142,7 @@ class HopLink(Link):
         if incoming.head.incarnation != self._peer_incarnation:
             return []  # the membership will find out
         self._check(incoming)
-        self.heard_us = now_us
+        self._heard(now_us)
         if isinstance(incoming, Hello):
             self._progress()
             self._receive_hello(incoming, now_us)
@@ -242,7 +240,7 @@ class HopLink(Link):
     def timeout(self, now_us: int) -> None:
         """Do whatever is due."""
         if self._hello_us <= now_us:
-            self._say_hello(now_us, 0)
+            self._ask(now_us)
         if self._ack_us is not None and self._ack_us <= now_us:
             self._send_ack(now_us)
         ask_us = self.reception.ask_us
@@ -317,8 +315,3 @@ class HopLink(Link):
         if self.state is LinkState.FAILED:
             self.state = LinkState.OPEN
             self.reason = "answers again"
-
-    def _sign_of_life_us(self, now_us: int) -> int:
-        if now_us - self.heard_us < 2 * self._hello_interval_us:
-            return self._hello_interval_us
-        return self._hello_interval_us // 4  # too silent: a lost hello must not look like a lost peer

@@ -17,6 +17,31 @@ from antiphon.wire.packet import Data, Hello, Packet, PacketKind
 HELLO_FIRST_US = 20_000
 
 
+class Signs(NamedTuple):
+    """How often the ends of a link look for signs of life of each other."""
+
+    hello_us: int
+    """After so long without a packet of the other end."""
+    ask_us: int
+    """And, if no answer comes, again and again after this, or the time that an answer may take."""
+
+    @property
+    def latest_us(self) -> int:
+        """After so long without a packet of the other end, an open link has asked."""
+        return self.hello_us * 5 // 4
+
+    @property
+    def round_us(self) -> int:
+        """A ring has its token go round at least so often. A round shows all of its daemons to all, and has
+        more packets than two hellos."""
+        return self.hello_us * 3 // 2
+
+
+def slowest(answer_us: int, before_us: int) -> int:
+    """The longest time that an answer took lately, after one more: it fades by 1/16 each time."""
+    return max(answer_us, before_us * 15 // 16)
+
+
 class LinkState(Enum):
     """Where a link stands with its other end."""
 
@@ -61,7 +86,7 @@ class Link(Outgoing, ABC):
         packet_bytes: int,
         regulator: Regulator,
         *,
-        hello_us: int,
+        signs: Signs,
         datagrams: list[Datagram],
         now_us: int,
     ) -> None:
@@ -72,12 +97,17 @@ class Link(Outgoing, ABC):
         """Why the state is what it is, in words."""
         self.heard_us = now_us
         """When a packet of the peer last came in; a link without traffic hears a hello now and then."""
+        self.slowest_us = 0
+        """The longest time that an answer to a hello took lately, hellos that got lost included."""
         self.regulator = regulator
         self._peer_incarnation = ends.peer_incarnation
         self._refill_us: int | None = None  # when the rate allows the next packet
-        self._hello_interval_us = hello_us
-        self._hello_us = now_us
+        self._signs = signs
+        self._hello_us = now_us  # when to see whether the peer must be asked for a sign of life
         self._hello_wait_us = HELLO_FIRST_US
+        self._is_larger = ends.me > ends.peer
+        self._has_asked = False  # whether this end was the last to ask
+        self._asked_us: int | None = None  # the first hello since the peer was last heard
 
     # Questions --------------------------------------------------------------------------------------------
 
@@ -123,16 +153,42 @@ class Link(Outgoing, ABC):
 
     def _say_hello(self, now_us: int, echo_us: int) -> None:
         self._emit_alone(self.peer, packet.hello(self._prefixes[PacketKind.HELLO], now_us, echo_us))
-        if echo_us == 0:
-            self._hello_us = now_us + self._hello_wait_us
-            if self.state is LinkState.CLOSED:
-                self._hello_wait_us = min(self._hello_interval_us, self._hello_wait_us * 3 // 2)
-            else:
-                self._hello_wait_us = self._sign_of_life_us(now_us)
 
-    def _sign_of_life_us(self, now_us: int) -> int:
-        """How long an open link waits with its next hello but one."""
-        return self._hello_interval_us
+    def _ask(self, now_us: int) -> None:
+        """Ask the other end for a sign of life, if it is time."""
+        if self.state is LinkState.CLOSED:
+            self._hello_us = now_us + self._hello_wait_us
+            self._hello_wait_us = min(self._signs.hello_us, self._hello_wait_us * 3 // 2)
+        else:
+            due_us = self.heard_us + self._quiet_us
+            if self._asked_us is None and due_us > now_us:
+                self._hello_us = due_us
+                return
+            self._hello_us = now_us + self.ask_us
+            self._has_asked = True
+            if self._asked_us is None:
+                self._asked_us = now_us
+        self._say_hello(now_us, 0)
+
+    @property
+    def _quiet_us(self) -> int:
+        """How long to wait for a packet of the other end before asking. On an idle link the two ends ask in
+        turn, so that one exchange tells both that the other is there, and each measures the round trip."""
+        if self._is_larger:
+            return self._signs.hello_us * 9 // 8
+        return self._signs.latest_us if self._has_asked else self._signs.hello_us
+
+    @property
+    def ask_us(self) -> int:
+        """How long to wait for an answer before asking once more."""
+        return max(self._signs.ask_us, self.regulator.patience_us)
+
+    def _heard(self, now_us: int) -> None:
+        """A packet of the other end came in."""
+        self.heard_us = now_us
+        if self._asked_us is not None:
+            self.slowest_us = slowest(now_us - self._asked_us, self.slowest_us)
+            self._asked_us = None
 
     def _receive_hello(self, hello: Hello, now_us: int) -> None:
         if hello.echo_us and hello.echo_us <= now_us:
@@ -142,6 +198,7 @@ class Link(Outgoing, ABC):
             self._open_up("answered")
         if not hello.echo_us or is_first:
             self._say_hello(now_us, hello.clock_us)
+            self._has_asked = False
         self.pump(now_us)
 
     def _open_up(self, reason: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
-from antiphon.core.links.link import LinkState
+from antiphon.core.links.link import LinkState, Signs, slowest
 from antiphon.core.links.open_trains import OpenTrains
 from antiphon.core.links.outgoing import Outgoing
 from antiphon.core.links.packing import Train
@@ -40,7 +40,7 @@ FAIRNESS_ROUNDS = 2
 class Mate:
     """Another member of the ring."""
 
-    __slots__ = ("asked_us", "direct_us", "heard_us", "reason", "state")
+    __slots__ = ("asked_us", "direct_us", "heard_us", "questioned_us", "reason", "slowest_us", "state")
 
     def __init__(self, now_us: int) -> None:
         self.state = LinkState.CLOSED
@@ -51,6 +51,17 @@ class Mate:
         """When a packet of its own last came in."""
         self.asked_us: dict[int, int] = {}
         """Packets of ours that it asked for, and when it did so first."""
+        self.questioned_us: int | None = None
+        """The first hello to it since it was last heard."""
+        self.slowest_us = 0
+        """The longest time that its answer took lately, as on other links."""
+
+    def heard(self, now_us: int) -> None:
+        """A packet of its own came in."""
+        self.heard_us = self.direct_us = now_us
+        if self.questioned_us is not None:
+            self.slowest_us = slowest(now_us - self.questioned_us, self.slowest_us)
+            self.questioned_us = None
 
 
 class Ring(Outgoing):
@@ -64,7 +75,7 @@ class Ring(Outgoing):
         digest: int,
         view: int,
         incarnations: Mapping[int, int],
-        hello_us: int,
+        signs: Signs,
         suspect_us: int,
         packet_bytes: int,
         datagrams: list[Datagram],
@@ -98,7 +109,8 @@ class Ring(Outgoing):
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
         self._keeper = members[0]
-        self._hello_interval_us = hello_us
+        self._round_interval_us = signs.round_us
+        self._ask_us = signs.ask_us
         self._suspect_us = suspect_us
         self._packet_bytes = packet_bytes
         # Data
@@ -124,7 +136,7 @@ class Ring(Outgoing):
         self._has_rested = True  # since it was here: the time that it took says nothing then
         self._go_us: int | None = None  # when a token that is kept must go on
         self._hurry_us: int | None = None
-        self._hello_us = now_us + hello_us
+        self._look_us = now_us + signs.round_us // 3  # when to look for silent mates
         if me == self._keeper:
             self.token = Token(0, 0, 0, NOBODY, NOBODY, 0, 0, view, view)
             self._is_wanted = True  # the first round shows everybody that the others are there
@@ -193,7 +205,7 @@ class Ring(Outgoing):
         if head.incarnation != self._incarnations[head.sender]:
             return []  # the membership will find out
         mate = self.mates[head.sender]
-        mate.heard_us = mate.direct_us = now_us
+        mate.heard(now_us)
         if mate.state is LinkState.CLOSED:
             mate.state = LinkState.OPEN
             mate.reason = "spoke"
@@ -459,7 +471,7 @@ class Ring(Outgoing):
     def _park(self, now_us: int) -> None:
         """There is nothing to do: keep the token."""
         self._is_parked = self._has_rested = True
-        self._go_us = now_us + self._hello_interval_us
+        self._go_us = now_us + self._round_interval_us
         assert self.token is not None
         data = packet.whole(self._prefixes[PacketKind.HELD], token.encode_held(self.token.serial + 1))
         self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
@@ -482,24 +494,30 @@ class Ring(Outgoing):
         """Do whatever is due; what concerns the token that we have, `conclude` does."""
         if self._resend_us is not None and self._resend_us <= now_us:
             self._send_token_again(now_us)
-        if self._hello_us <= now_us:
+        if self._look_us <= now_us:
             self._look_for_the_silent(now_us)
 
     def _send_token_again(self, now_us: int) -> None:
         assert self._passed is not None
         self.counters["tokens_resent"] += 1
         self._emit_alone(self._next, self._passed)
-        self._resend_wait_us = min(self._hello_interval_us, self._resend_wait_us * 3 // 2)
+        self._resend_wait_us = min(self._round_interval_us, self._resend_wait_us * 3 // 2)
         self._resend_us = now_us + self._resend_wait_us
 
     def _look_for_the_silent(self, now_us: int) -> None:
         """The token shows that everybody is there; when it does not come, ask each one."""
-        self._hello_us = now_us + self._hello_interval_us // 2
-        is_overdue = now_us - self._seen_us > self._hello_interval_us * 3 // 2
-        if not is_overdue and self._serial > len(self.members):
-            return
+        overdue_us = self._seen_us + self._round_interval_us + self._ask_us
+        wait_us = self._ask_us
+        if now_us < overdue_us:
+            if self._serial > len(self.members):
+                self._look_us = overdue_us
+                return
+            wait_us = self._round_interval_us // 3  # the token has not shown yet that all are there
+        self._look_us = now_us + wait_us
         for number, mate in self.mates.items():
-            if mate.heard_us <= now_us - self._hello_interval_us // 2:
+            if mate.heard_us <= now_us - wait_us:
+                if mate.questioned_us is None:
+                    mate.questioned_us = now_us
                 self._say_hello(number, now_us, 0)
 
     def _say_hello(self, receiver: int, now_us: int, echo_us: int) -> None:
@@ -508,7 +526,7 @@ class Ring(Outgoing):
 
     def next_deadline_us(self) -> int:
         """When `timeout` or `conclude` has something to do."""
-        deadline_us = self._hello_us
+        deadline_us = self._look_us
         for due_us in (self._resend_us, self._go_us, self._hurry_us):
             if due_us is not None and due_us < deadline_us:
                 deadline_us = due_us

@@ -18,7 +18,7 @@ from antiphon import limits
 from antiphon.config import LinkConfig
 from antiphon.core.effects import Datagram
 from antiphon.core.links.flow import Regulator
-from antiphon.core.links.link import Ends, Link, LinkState
+from antiphon.core.links.link import Ends, Link, LinkState, Signs
 from antiphon.core.links.packing import Packer
 from antiphon.wire.packet import Data, Hello, Packet, PacketKind
 
@@ -42,7 +42,7 @@ class TcpLink(Link):
         path: LinkConfig,
         *,
         stream: Stream,
-        hello_us: int,
+        signs: Signs,
         datagrams: list[Datagram],
         now_us: int,
     ) -> None:
@@ -53,7 +53,7 @@ class TcpLink(Link):
         window_packets = max(1, self._handed_max_bytes // packet_bytes)
         # A configured rate allows the same bursts as on a Hop link.
         regulator = Regulator(window_packets, path.rate_bytes_per_s, limits.PACKET_DEFAULT_BYTES, now_us)
-        super().__init__(ends, packet_bytes, regulator, hello_us=hello_us, datagrams=datagrams, now_us=now_us)
+        super().__init__(ends, packet_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
         if not stream.is_up:
             self.reason = "no connection yet"
         self._is_bound = False
@@ -139,7 +139,7 @@ class TcpLink(Link):
         """A packet of the peer came in. What it brings, to be handed upwards."""
         if incoming.head.incarnation != self._peer_incarnation or self.state is LinkState.FAILED:
             return []  # the membership will find out, or knows
-        self.heard_us = now_us
+        self._heard(now_us)
         self._is_bound = True
         if isinstance(incoming, Hello):
             self._receive_hello(incoming, now_us)
@@ -163,7 +163,7 @@ class TcpLink(Link):
     def timeout(self, now_us: int) -> None:
         """Do whatever is due."""
         if self._hello_us <= now_us:
-            self._say_hello(now_us, 0)
+            self._ask(now_us)
         if self._refill_us is not None and self._refill_us <= now_us:
             self.pump(now_us)
 

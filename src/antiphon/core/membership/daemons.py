@@ -22,6 +22,7 @@ from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.membership.exclusions import Exclusions
 from antiphon.core.membership.gathering import Gathering, Pair
+from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.patience import (
     GATHERS_MAX,
     LONG_STATIONS_PER_BEAT,
@@ -64,7 +65,7 @@ class DaemonMembership:
         self.promised = view.id
         """The newest proposal that this daemon has accepted or made."""
         self.rounds = Rounds()
-        self.timing = config.settings.timing()
+        self.timing = Pace(config.settings.timing(), self._slowest_us, self._slowest_in_site_us)
         self.representative = me
         self.since_us = now_us
         """When the installed view was installed."""
@@ -123,17 +124,21 @@ class DaemonMembership:
     def _fresh_us(self, peer: Peer) -> int:
         """For how long evidence of a peer that we beat regularly is good."""
         regular_us = self.timing.join_us if self.company is None else self.timing.probe_max_us
-        return 5 * regular_us + 2 * peer.round_trip_us
+        return max(5 * regular_us, self.timing.suspect_us // 2) + 2 * peer.round_trip_us
+
+    @property
+    def _station_lasts_us(self) -> int:
+        """For how long a station counts that is not heard of again."""
+        return max(12 * self.timing.join_us, self.timing.suspect_us) + 4 * self._slowest_us()
 
     def _slowest_us(self) -> int:
         """The longest round trip to any daemon that was heard lately."""
         lately = (peer.round_trip_us for peer in self.peers.values() if peer.heard_us >= self._began_us)
         return max(lately, default=0)
 
-    @property
-    def _gather_us(self) -> int:
-        """How long nothing new must have come before a view is proposed."""
-        return self.timing.gather_us + self._slowest_us()
+    def _slowest_in_site_us(self) -> int:
+        """The longest round trip to any daemon of this site that was ever heard."""
+        return max((self.peers[mate].round_trip_us for mate in self._site_mates), default=0)
 
     # Beats ----------------------------------------------------------------------------------------------
 
@@ -231,7 +236,7 @@ class DaemonMembership:
         )
         if self._gathering.learn(station, now_us):
             self._changed_us = now_us
-        if self._gathering.expire(now_us - 12 * self.timing.join_us - 4 * self._slowest_us()):
+        if self._gathering.expire(now_us - self._station_lasts_us):
             self._changed_us = now_us
 
     def _is_friend(self, peer: Peer) -> bool:
@@ -435,22 +440,22 @@ class DaemonMembership:
         out = self.exclusions.among(self._gathering.stations, now_us)
         members, pairs = self._gathering.component(self._me, out)
         waited_us = now_us - self._entered_us
-        is_quiet = now_us - self._changed_us >= self._gather_us
+        is_quiet = now_us - self._changed_us >= self.timing.gather_us
         is_worth_it = not self.is_active or is_better(self._config, self.view, members, pairs)
         if is_quiet and not is_worth_it:
             self._back_to_work(now_us)
             return
         if min(members) != self._me:
-            if waited_us > PATIENCE_GATHERS * self._gather_us:
+            if waited_us > PATIENCE_GATHERS * self.timing.gather_us:
                 if self.is_active:
                     self._back_to_work(now_us)
                 else:
                     self._lose_unanswered(min(members), now_us)
             return
-        is_late = waited_us > GATHERS_MAX * self._gather_us
+        is_late = waited_us > GATHERS_MAX * self.timing.gather_us
         if not is_late:
             # With everybody there, only links could still be found.
-            enough_us = self._gather_us // 4 if members == self._everybody else self._gather_us
+            enough_us = self.timing.gather_us // 4 if members == self._everybody else self.timing.gather_us
             if now_us - self._changed_us < enough_us:
                 return
             if not self._gathering.is_whole(members):
@@ -523,6 +528,7 @@ class DaemonMembership:
         self.stopped_us = None
         self.representative = site_representative(self._config, view.members, self._me)
         self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
+        self.timing.is_new = self.timing.is_new and len(view.members) == 1
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
         for number, peer in self.peers.items():
@@ -569,7 +575,7 @@ class DaemonMembership:
         if self._is_representative_gone(now_us):
             name = self._name(self.representative)
             self._lose(Reason.SILENCE, self.representative, f"{name} no longer speaks for us", now_us)
-        elif now_us - self._entered_us > PATIENCE_GATHERS * self._gather_us:
+        elif now_us - self._entered_us > PATIENCE_GATHERS * self.timing.gather_us:
             self._lose_unanswered(self.representative, now_us)
 
     def next_deadline_us(self) -> int | None:

@@ -8,7 +8,7 @@ again only after a time that doubles with each loss (damping), and is forgiven a
 """
 
 from antiphon import limits
-from antiphon.config import Timing
+from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.patience import BETTER_AFTER_US
 from antiphon.wire.membership import Beat
 
@@ -95,7 +95,7 @@ class Peer:
         """Whether the path to it has worked since `since_us`, for long enough to have a link again."""
         return min(now_us - since_us, now_us - self.heard_since_us) > BETTER_AFTER_US
 
-    def lost(self, timing: Timing, now_us: int) -> None:
+    def lost(self, timing: Pace, now_us: int) -> None:
         """A link to it, over which a view was working or being formed, was lost."""
         if now_us - self.lost_us > FORGIVEN_AFTER_US:
             self.losses = 0
@@ -105,7 +105,7 @@ class Peer:
         if self.losses > 1:  # the first time is no habit
             self.damped_until_us = now_us + wait_us
 
-    def asked(self, timing: Timing, now_us: int) -> None:
+    def asked(self, timing: Pace, now_us: int) -> None:
         """It was probed: the next probe comes later."""
         self.asked_us = now_us
         self.probe_us = now_us + self.probe_wait_us

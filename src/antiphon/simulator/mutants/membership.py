@@ -3,10 +3,11 @@
 from collections.abc import Collection
 from typing import Any
 
-from antiphon.config import Config, Timing
+from antiphon.config import Config
 from antiphon.core.membership import proposals
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.gathering import Pair
+from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
@@ -21,7 +22,7 @@ _NEVER_US = 1 << 62
 
 
 def _probing_ends(original: Original) -> Original:
-    def asked(peer: Peer, timing: Timing, now_us: int) -> None:
+    def asked(peer: Peer, timing: Pace, now_us: int) -> None:
         original(peer, timing, now_us)
         if peer.probe_wait_us >= timing.probe_max_us:
             peer.probe_us = _NEVER_US
@@ -30,7 +31,7 @@ def _probing_ends(original: Original) -> Original:
 
 
 def _damped_for_ever(original: Original) -> Original:
-    def lost(peer: Peer, timing: Timing, now_us: int) -> None:
+    def lost(peer: Peer, timing: Pace, now_us: int) -> None:
         original(peer, timing, now_us)
         if peer.damped_until_us > now_us:
             peer.damped_until_us = _NEVER_US

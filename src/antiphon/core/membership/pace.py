@@ -1,0 +1,65 @@
+"""How long the membership waits, as the measured network suggests, between floors and ceilings of a preset.
+
+Follows: thesis 6.1 names the timeouts and leaves their values to the network.
+Deviation: those that wait for answers of other daemons are derived from measured round trips and what these
+vary by, so that one setting suits a LAN and a path of half a second. Each property gives its formula.
+Suspicion of single neighbours is in `core.watch`.
+"""
+
+from collections.abc import Callable
+
+from antiphon.config import Timing
+
+JOINS_PER_GATHER = 4
+NEW_SHARE = 4
+"""A daemon that was just started waits for so large a part of the way from the floor to the ceiling."""
+
+
+class Pace:
+    """The waits of one daemon. What is not derived is as configured."""
+
+    def __init__(
+        self, timing: Timing, slowest_us: Callable[[], int], slowest_in_site_us: Callable[[], int]
+    ) -> None:
+        """The functions give the longest round trip, with what it varies by, to any daemon that was heard
+        lately, and to one of the same site."""
+        self._timing = timing
+        self._slowest_us = slowest_us
+        self._slowest_in_site_us = slowest_in_site_us
+        self.is_new = True
+        """Whether this daemon was just started and knows nothing of the network."""
+        self.suspect_us = timing.suspect_us
+        self.suspect_max_us = max(timing.suspect_us, timing.suspect_max_us)
+        self.hello_us = timing.hello_us
+        self.ask_us = timing.ask_us
+        self.probe_us = timing.probe_us
+        self.probe_max_us = timing.probe_max_us
+        self.recovery_us = timing.recovery_us
+        self.damp_us = timing.damp_us
+        self.damp_max_us = timing.damp_max_us
+        self.stall_us = timing.stall_us
+
+    @property
+    def segment_us(self) -> int:
+        """Twice the longest round trip in the site, from `segment_ms` to `gather_max_ms`."""
+        timing = self._timing
+        return min(max(timing.segment_us, 2 * self._slowest_in_site_us()), self._gather_max_us)
+
+    @property
+    def gather_us(self) -> int:
+        """`gather_ms` and the longest round trip, up to `gather_max_ms`; at the start, when no round trip is
+        known, a fixed value between the two."""
+        if self.is_new:
+            return self._timing.gather_us + (self._gather_max_us - self._timing.gather_us) // NEW_SHARE
+        return min(self._timing.gather_us + self._slowest_us(), self._gather_max_us)
+
+    @property
+    def join_us(self) -> int:
+        """Half of the longest round trip, from `join_ms` up to a quarter of `gather_max_ms`."""
+        timing = self._timing
+        most_us = max(timing.join_us, self._gather_max_us // JOINS_PER_GATHER)
+        return min(max(timing.join_us, self._slowest_us() // 2), most_us)
+
+    @property
+    def _gather_max_us(self) -> int:
+        return max(self._timing.gather_us, self._timing.gather_max_us)
