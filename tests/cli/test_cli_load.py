@@ -37,7 +37,7 @@ def test_bench_throughput_prints_an_object_a_line(antiphon: Run) -> None:
 
 
 def test_bench_latency_has_every_service_at_two_loads(antiphon: Run) -> None:
-    done = antiphon("bench", "latency", "--seconds", "0.2", "--json")
+    done = antiphon("bench", "latency", "--case", "two", "--seconds", "0.2", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     services = ["reliable", "fifo", "agreed", "safe"]
@@ -46,6 +46,21 @@ def test_bench_latency_has_every_service_at_two_loads(antiphon: Run) -> None:
     ]
     assert all(0 < row["p50_us"] <= row["p99_us"] for row in rows)
     assert rows[0]["rate_per_s"] == 1000
+
+
+def test_bench_latency_has_an_idle_daemon_and_a_ring_among_its_cases(antiphon: Run) -> None:
+    done = antiphon("bench", "latency", "--case", "three", "--case", "ring", "--seconds", "0.5", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["case"] for row in rows] == ["three"] * 4 + ["ring"] * 4
+    assert all(row["messages"] > 0 for row in rows)
+    assert any(row["idle_per_s"] > 0 for row in rows)
+
+
+def test_bench_latency_names_its_cases(antiphon: Run) -> None:
+    done = antiphon("bench", "latency", "--case", "four")
+    assert done.returncode == 2
+    assert "unknown case 'four'; known: one, two, three, ring" in done.stderr
 
 
 def test_bench_priority_compares_high_and_low_beside_floods(antiphon: Run) -> None:

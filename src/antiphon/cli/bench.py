@@ -1,5 +1,6 @@
 """Measure this machine: separate processes on loopback, real daemons, real clients."""
 
+import time
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from antiphon.cli.options import Json
 from antiphon.cli.screen import console, progress
+from antiphon.client import ask_status
 from antiphon.config import Protocol
 from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
@@ -43,6 +45,26 @@ CASES = {
     "ring": Case(1, 3, has_all=True),
     "ring-unbundled": Case(1, 3, is_bundled=False, has_all=True),
 }
+
+
+class LatencyCase(NamedTuple):
+    """Daemons, and at which of them the sender and the receivers are."""
+
+    sites: int
+    daemons: int = 1
+    """In each site."""
+    sender: int = 0
+    receivers: tuple[int, ...] = (1,)
+
+
+LATENCY_CASES = {
+    "one": LatencyCase(1, receivers=(0,)),
+    "two": LatencyCase(2),
+    "three": LatencyCase(3),
+    "ring": LatencyCase(1, 3, sender=1, receivers=(0, 2)),
+}
+HALF_CASE = "two"
+"""Measured at half of the maximum, too."""
 SPREAD_CASES = {"local": 1, "hop": 2}
 """How many daemons there are, each in a site of its own."""
 SPREAD_MAX_BYTES = NAMES_AND_BODY_MAX_BYTES - NAME_BYTES
@@ -116,47 +138,84 @@ def throughput(
 def latency(
     json: Json = False,
     seconds: Seconds = 2.0,
+    case: Annotated[
+        list[str] | None,
+        typer.Option("--case", help=f"Only this case: {', '.join(LATENCY_CASES)}; may repeat."),
+    ] = None,
     size: Annotated[
         int, typer.Option("--size", min=1, max=MESSAGE_MAX_BYTES, help="Bytes of each message.")
     ] = 100,
 ) -> None:
-    """One-way latency through two daemons per service, at 1,000 messages/s and at half of the maximum.
+    """One-way latency per service at 1,000 messages/s, and through two daemons at half of the maximum, too.
 
-    The maximum is measured first: agreed messages of the same size over the same link.
+    \b
+    one    both clients at one daemon
+    two    each at its own daemon, the two joined by a Hop link
+    three  the same, and a third daemon that has nothing to do but is asked about every agreed message
+    ring   three daemons of one site; the sender is at the second, receivers at the others, the slower counts
+
+    The maximum is measured first: agreed messages of the same size over the same link. `idle_per_s`
+    is what all daemons of a case send together while there are no messages.
 
     \b
     Example:
-      antiphon bench latency --seconds 1 --json
+      antiphon bench latency --case three --case ring --seconds 1 --json
     """
+    cases = case or list(LATENCY_CASES)
+    unknown = [name for name in cases if name not in LATENCY_CASES]
+    if unknown:
+        raise UsageError(f"unknown case {unknown[0]!r}; known: {', '.join(LATENCY_CASES)}")
     rows: list[dict[str, Any]] = []
-    with progress("measuring", 1 + 2 * len(SERVICES)) as advance:
-        maximum_per_s = _flat_out("hop", size, seconds).messages_per_s
-        advance(1)
-        with daemons(2) as (sender, receiver):
-            for load, rate_per_s in (("light", LIGHT_RATE_PER_S), ("half", maximum_per_s / 2)):
-                for service in SERVICES:
-                    plan = Plan(
-                        sender,
-                        (receiver,),
-                        service=service,
-                        size_bytes=size,
-                        rate_per_s=rate_per_s,
-                        seconds=seconds,
-                    )
-                    received = run(plan).received[0]
-                    row = {
-                        "service": service.name.lower(),
-                        "load": load,
-                        "rate_per_s": round(rate_per_s),
-                        "p50_us": received.p50_us,
-                        "p99_us": received.p99_us,
-                        "size_bytes": size,
-                        "messages": received.messages,
-                        "seconds": round(received.seconds, 3),
-                    }
-                    _tell(row, rows, json)
-                    advance(1)
-    _table("One-way latency through two daemons", rows, json)
+    has_half = HALF_CASE in cases
+    with progress("measuring", has_half + (len(cases) + has_half) * len(SERVICES)) as advance:
+        maximum_per_s = 0.0
+        if has_half:
+            maximum_per_s = _flat_out("hop", size, seconds).messages_per_s
+            advance(1)
+        for name in cases:
+            chosen = LATENCY_CASES[name]
+            with daemons(chosen.sites, per_site=chosen.daemons) as addresses:
+                idle_per_s = _idle_packets_per_s(addresses, seconds)
+                loads = [("light", LIGHT_RATE_PER_S)]
+                if name == HALF_CASE:
+                    loads.append(("half", maximum_per_s / 2))
+                for load, rate_per_s in loads:
+                    for service in SERVICES:
+                        plan = Plan(
+                            addresses[chosen.sender],
+                            tuple(addresses[receiver] for receiver in chosen.receivers),
+                            service=service,
+                            size_bytes=size,
+                            rate_per_s=rate_per_s,
+                            seconds=seconds,
+                        )
+                        received = max(run(plan).received, key=lambda received: received.p50_us)
+                        row = {
+                            "case": name,
+                            "service": service.name.lower(),
+                            "load": load,
+                            "rate_per_s": round(rate_per_s),
+                            "p50_us": received.p50_us,
+                            "p99_us": received.p99_us,
+                            "idle_per_s": round(idle_per_s, 1),
+                            "size_bytes": size,
+                            "messages": received.messages,
+                            "seconds": round(received.seconds, 3),
+                        }
+                        _tell(row, rows, json)
+                        advance(1)
+    _table("One-way latency", rows, json)
+
+
+def _idle_packets_per_s(addresses: list[str], seconds: float) -> float:
+    """What all daemons together send while nothing happens."""
+    before = _packets_sent(addresses)
+    time.sleep(seconds)
+    return (_packets_sent(addresses) - before) / seconds
+
+
+def _packets_sent(addresses: list[str]) -> int:
+    return sum(ask_status(address)["runtime"]["udp"]["trains_sent"] for address in addresses)
 
 
 def priority(
