@@ -18,8 +18,8 @@ EXAMPLE = """\
 
 [cluster]
 name = "example"        # goes into every packet: clusters with different names never mix
-delta_ms = 5.0          # how often, at most, an idle daemon tells the others that it has nothing to say
-membership = "wan"      # how soon a silent daemon is given up: "wan" (seconds) or "lan" (less than one)
+delta_ms = 5.0          # how long, at most, an idle daemon waits before it tells that it has nothing to say
+membership = "wan"      # how long slow daemons are waited for at most: "wan" (10 s) or "lan" (2.5 s)
 
 [[site]]
 name = "oslo"

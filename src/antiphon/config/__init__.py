@@ -2,8 +2,8 @@
 
     [cluster]
     name = "demo"
-    delta_ms = 5.0              # updates from idle sites: at once, but never more often than this
-    membership = "lan"          # how soon silence looks like a failure: "lan", or "wan" for long paths
+    delta_ms = 5.0              # the longest wait of an idle site between two updates
+    membership = "lan"          # how long slow daemons are waited for at most: "lan", or "wan" for more
 
     [[site]]
     name = "east"
