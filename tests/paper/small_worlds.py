@@ -221,6 +221,8 @@ class Cluster(PassingTime):
         """Whether what nodes leave behind is carried out."""
         self.events: dict[str, list[Event]] = {}
         self.times: dict[str, list[int]] = {}
+        self.ended: list[tuple[int, int, str]] = []
+        """Sessions that were told that they are over: daemon, number, code."""
         self._clients: dict[str, tuple[int, int]] = {}
         self._flying: list[tuple[int, int, int, int, bytes]] = []
         self._serial = 0
@@ -442,6 +444,7 @@ class Cluster(PassingTime):
                 self.events[names[session]] += news
                 self.times[names[session]] += [self.now_us] * len(news)
         node.frames.clear()
+        self.ended += ((daemon, session, goodbye.code) for session, goodbye in node.endings)
         node.endings.clear()
 
     def _next(self, daemon: int) -> int | None:

@@ -18,16 +18,25 @@ from antiphon.wire.bundle import Flag, Header, parse_names
 _CACHE_MAX = 4_096
 
 Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview]]
+Endings = list[tuple[int, frames.Goodbye]]
 
 
 class Delivery:
     """Turns delivered bundles into frames for the sessions of this daemon."""
 
-    def __init__(self, me: int, site_of: Callable[[int], int], sessions: Sessions, output: Frames) -> None:
+    def __init__(
+        self,
+        me: int,
+        site_of: Callable[[int], int],
+        sessions: Sessions,
+        output: Frames,
+        endings: Endings,
+    ) -> None:
         self.membership = Membership(site_of)
         self._me = me
         self._sessions = sessions
         self._output = output
+        self._endings = endings
         self._receivers: dict[bytes, tuple[int, ...]] = {}
 
     def changed(self) -> None:
@@ -105,9 +114,14 @@ class Delivery:
         return 1 + len(event.sessions) + sum(change.steps for change in changes)
 
     def _end(self, number: int) -> None:
+        """A session is over, and its name is free. Its client is told now and not when the end is ordered:
+        whoever has heard the last word may come back with the same name at once."""
         session = self._sessions.get(number)
-        if session is not None:
-            self._sessions.remove(session)
+        if session is None:
+            return
+        self._sessions.remove(session)
+        if session.is_connected:
+            self._endings.append((number, frames.Goodbye("bye", "disconnected as asked")))
 
     def tell_accepted(self, accepted: dict[int, int]) -> None:
         """Tell the sessions that want to know which of their messages are everywhere: by session, the
