@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations, pairwise
 
 from passing_time import WITHIN_US, PassingTime
@@ -164,6 +164,9 @@ class Diary(Observer):
 
     def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
         self.entries.append(("installed", view, transitional))
+
+    def regrouped(self, view: View, sessions: Iterable[tuple[int, int]]) -> None:
+        self.entries.append(("regrouped", view, tuple(sessions)))
 
     def entered(self, state: str, reason: str, now_us: int) -> None:
         self.entries.append(("entered", state, reason, now_us))

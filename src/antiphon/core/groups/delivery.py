@@ -10,6 +10,7 @@ from antiphon.core.groups.events import GroupEvent
 from antiphon.core.groups.membership import Change, Group, Mark, Member, Membership
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
+from antiphon.core.observer import Observer
 from antiphon.service import Service
 from antiphon.types import Left, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
@@ -31,12 +32,14 @@ class Delivery:
         sessions: Sessions,
         output: Frames,
         endings: Endings,
+        observer: Observer | None = None,
     ) -> None:
         self.membership = Membership(site_of)
         self._me = me
         self._sessions = sessions
         self._output = output
         self._endings = endings
+        self._observer = observer
         self._receivers: dict[bytes, tuple[int, ...]] = {}
 
     def changed(self) -> None:
@@ -162,6 +165,11 @@ class Delivery:
     def _tell(self, change: Change, cause: Member | None = None) -> None:
         """Views go to every local member that wants them, and to whoever joined or left in any case, because
         it waits for that; a newcomer has no previous view."""
+        self._tell_local(change, cause)
+        if self._observer is not None and change.made is not None:
+            self._observer.regrouped(change.made, change.sessions)
+
+    def _tell_local(self, change: Change, cause: Member | None) -> None:
         others = self._viewers(change.group)
         if cause is not None and cause[0] == self._me and cause[1] in others:
             others.remove(cause[1])
