@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations, pairwise
 
 from passing_time import WITHIN_US, PassingTime
@@ -166,6 +166,9 @@ class Diary(Observer):
     def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
         self.entries.append(("installed", view, transitional))
 
+    def regrouped(self, view: View, sessions: Iterable[tuple[int, int]]) -> None:
+        self.entries.append(("regrouped", view, tuple(sessions)))
+
     def entered(self, state: str, reason: str, now_us: int) -> None:
         self.entries.append(("entered", state, reason, now_us))
 
@@ -222,6 +225,8 @@ class Cluster(PassingTime):
         """Whether what nodes leave behind is carried out."""
         self.events: dict[str, list[Event]] = {}
         self.times: dict[str, list[int]] = {}
+        self.ended: list[tuple[int, int, str]] = []
+        """Sessions that were told that they are over: daemon, number, code."""
         self._clients: dict[str, tuple[int, int]] = {}
         self._flying: list[tuple[int, int, int, int, bytes]] = []
         self._serial = 0
@@ -443,6 +448,7 @@ class Cluster(PassingTime):
                 self.events[names[session]] += news
                 self.times[names[session]] += [self.now_us] * len(news)
         node.frames.clear()
+        self.ended += ((daemon, session, goodbye.code) for session, goodbye in node.endings)
         node.endings.clear()
 
     def _next(self, daemon: int) -> int | None:

@@ -5,6 +5,7 @@ from meshes import DELAY_US, forget, with_members, world
 from packets_seen import bundles_sent, carries, proposal_in
 
 from antiphon.core.changeover import DONE
+from antiphon.types import Cause
 from antiphon.wire.bundle import Flag
 
 
@@ -162,3 +163,27 @@ def test_a_client_that_is_lost_during_a_change_is_lost_after_it():
     cluster.settle()
     assert cluster.story(clients[1]) == ["signal", "network c0 c1", "disconnect c1"]
     assert len(cluster.nodes[0].sessions) == 0
+
+
+def test_observers_are_told_which_sessions_a_view_means():
+    """Daemon 2 is cut off. On the other side c0 ends and another session takes its name: what daemon 2 loses
+    is the session that it knew. (ours: a name is not an identity)"""
+    cluster, _ = with_members(3)
+    (first,) = (session.number for session in cluster.nodes[0].sessions)
+    cluster.partition({0, 1}, {2})
+    cluster.settle({0, 1}, {2})
+    cluster.disconnect("#c0#d0")
+    cluster.settle({0, 1}, {2})
+    cluster.join(cluster.client(0, "c0"), "g")
+    cluster.heal()
+    cluster.settle()
+    told = cluster.diaries[2].of("regrouped")
+    lost = next((view, sessions) for view, sessions in told if view.cause is Cause.NETWORK)
+    merged = next((view, sessions) for view, sessions in told if view.cause is Cause.MERGE)
+    assert lost[0].members + lost[0].changed == ("#c2#d2", "#c0#d0", "#c1#d1")
+    assert [session for session in lost[1] if session[0] == 0] == [(0, first)]
+    assert [session for session in merged[1] if session[0] == 0] == [(0, first + 1)]
+    for view, sessions in told:
+        gone = view.changed if view.cause in (Cause.NETWORK, Cause.LEAVE, Cause.DISCONNECT) else ()
+        names = [f"d{daemon}" for daemon, _ in sessions]
+        assert names == [name.rpartition("#")[2] for name in (*view.members, *gone)]

@@ -70,6 +70,36 @@ def test_a_disconnect_leaves_every_group():
     assert cluster.nodes[0].sessions.get(1) is None
 
 
+def test_the_last_word_comes_when_the_name_is_free():
+    """A session is over when its disconnect is delivered, not when that has its place in the order: from the
+    daemon's last word on another session can have the name. (ours)"""
+    cluster = Cluster(2, delay_us=20_000)
+    alice = cluster.client(0, "alice")
+    cluster.disconnect(alice)
+    cluster.run(5_000)
+    assert not cluster.nodes[0].sessions.waiting, "it has its place"
+    assert not cluster.ended
+    refusal = cluster.nodes[0].connect(frames.Connect(frames.PROTOCOL_VERSION, "alice"), cluster.now_us)
+    assert isinstance(refusal, frames.Refuse)
+    assert refusal.reason == "a session called 'alice' is leaving daemon 'd0'"
+    while not cluster.ended:
+        cluster.run(1_000)
+    assert cluster.ended == [(0, 1, "bye")]
+    assert cluster.client(0, "alice") == alice
+
+
+def test_sessions_that_end_together_are_all_told():
+    """Many who disconnect in one turn have one end in the order, and a last word each. (ours)"""
+    cluster = Cluster(2)
+    clients = [cluster.client(0, f"c{number}") for number in range(5)]
+    node = cluster.nodes[0]
+    for number in range(1, 6):
+        node.control(number, frames.Disconnect(), cluster.now_us)
+    cluster.run(1_000_000)
+    assert cluster.ended == [(0, number, "bye") for number in range(1, 6)]
+    assert [cluster.client(0, f"c{number}") for number in range(5)] == clients
+
+
 def test_anyone_may_send_to_a_group():
     """A sender does not have to be a member of the group in order to multicast to it. (paper 1)"""
     cluster = Cluster(2)

@@ -13,6 +13,7 @@ from antiphon.simulator.run import run_plan, simulate
 from antiphon.simulator.scenarios import plan_of
 from antiphon.trace import Event, Record
 from antiphon.trace.bearers import Bearers, private_name
+from antiphon.types import Cause, View, ViewId
 
 SEEDS = range(60)
 
@@ -81,11 +82,24 @@ def test_groups_are_left_apart_often_enough() -> None:
 
 def test_a_name_used_again_is_another_process() -> None:
     bearers = Bearers()
-    first, second = bearers.born("#a#d0", 10), bearers.born("#a#d0", 25)
+    first, second = bearers.born("#a#d0", (0, 7, 1)), bearers.born("#a#d0", (0, 7, 2))
     assert (first, second) == ("#a#d0", "#a!2#d0")
     assert private_name(second) == first
-    assert bearers.meant(("#a#d0",), 25) == (first,)
-    assert bearers.meant(("#a#d0",), 26) == (second,)
+
+
+def test_a_view_means_who_bore_the_name_where_it_was_made() -> None:
+    """Daemon d1 is cut off from d0, where a session ends and another takes its name. When d1 has noticed, its
+    view without d0 names the one whom it has lost; no clock would have told, since d1's is ahead."""
+    bearers = Bearers()
+    first, second = bearers.born("#a#d0", (0, 7, 1)), bearers.born("#a#d0", (0, 7, 2))
+    bearers.born("#b#d1", (1, 9, 1))
+    joined = View("g", ViewId(3, 0, 20, 0), ("#a#d0",), (), Cause.JOIN, ("#a#d0",))
+    lost = View("g", ViewId(3, 5, 99, 1), ("#b#d1",), ("#b#d1",), Cause.NETWORK, ("#a#d0",))
+    bearers.saw("d0", joined, [(0, 7, 2)])
+    bearers.saw("d1", lost, [(1, 9, 1), (0, 7, 1)])
+    assert bearers.meant("d0", joined, joined.members) == (second,)
+    assert bearers.meant("d1", lost, lost.changed) == (first,)
+    assert bearers.meant("d1", lost, lost.members) == ("#b#d1",)
 
 
 def without_views(story: Story, process: str) -> None:

@@ -12,9 +12,11 @@ from antiphon.core.links.link import Ends, LinkState, Signs
 from antiphon.core.links.receiving import Reception
 from antiphon.core.node import Node
 from antiphon.simulator.plan import Daemon, Plan, Route, Site, read
-from antiphon.simulator.play import form
+from antiphon.simulator.play import form, play
 from antiphon.simulator.run import run_plan, run_seed
 from antiphon.simulator.stage import Stage
+from antiphon.trace import Event
+from antiphon.trace.bearers import process_name
 from antiphon.wire import frames, packet
 from antiphon.wire.packet import Fragment
 
@@ -92,6 +94,23 @@ def deserted_node() -> tuple[Node, int]:
     node = world.node(0)
     assert node is not None
     return node, world.hosts[0].clock_us
+
+
+def test_whom_a_view_has_lost_was_in_the_view_before() -> None:
+    """A daemon crashed, came back and gave a session's name to another before the others had lost the first:
+    the trace said that they lost the second."""
+    outcome = play(read(PLANS / "name-taken-again-while-a-view-ends.json"))
+    before: dict[tuple[str, str], tuple[str, ...]] = {}
+    lost = []
+    for record in outcome.world.records:
+        if record.event is Event.VIEW:
+            known = before.get((record.process, record.groups[0]), ())
+            if record.cause == "network":
+                lost += record.changed
+                assert set(record.changed) <= set(known)
+            before[record.process, record.groups[0]] = record.members
+    connected = {record.process for record in outcome.world.records if record.event is Event.CONNECT}
+    assert any(process_name(process, 2) in connected for process in lost)
 
 
 def test_a_join_that_is_over_does_not_count_for_the_next_one() -> None:

@@ -145,6 +145,34 @@ def test_an_heir_that_never_read_its_own_view_is_known_by_those_who_did(tmp_path
     assert [record.changed for record in views] == [("#ada#d1",), ("#ada!2#d1",)]
 
 
+def test_who_is_cut_off_means_and_loses_the_session_that_it_knew(tmp_path: Path) -> None:
+    """Ada's daemon has taken a second Ada by the time at which Bob's, cut off from it, lets Carl join and
+    then loses the first one, of whose end it has not heard."""
+    bob = session(tmp_path / "bob.jsonl", "#bob#d2", 1)
+    tea = {"groups": ("tea",)}
+    for begins_us in (10, 60):
+        ada = session(tmp_path / f"ada{begins_us}.jsonl", "#ada#d1", begins_us)
+        members = ("#bob#d2", "#ada#d1")
+        view = {**tea, "views": ((1, 0, begins_us, 0),), "members": members, "changed": ("#ada#d1",)}
+        ada.note(begins_us + 5, Event.VIEW, **view, cause="join")
+        if begins_us == 10:
+            bob.note(begins_us + 6, Event.VIEW, **view, transitional=("#bob#d2",), cause="join")
+            ada.note(begins_us + 20, Event.DISCONNECT, cause="disconnect")
+    everybody = ("#bob#d2", "#ada#d1", "#carl#d2")
+    bob.note(
+        90, Event.VIEW, **tea, views=((1, 5, 90, 1),), cause="join",
+        members=everybody, transitional=("#bob#d2",), changed=("#carl#d2",),
+    )  # fmt: skip
+    left = ("#bob#d2", "#carl#d2")
+    bob.note(
+        95, Event.VIEW, **tea, views=((1, 5, 95, 1),), cause="network",
+        members=left, transitional=left, changed=("#ada#d1",),
+    )  # fmt: skip
+    views = [record for record in merge(tmp_path).of(Event.VIEW) if record.process == "#bob#d2"]
+    assert [record.members for record in views] == [everybody[:2], everybody, left]
+    assert [record.changed for record in views] == [("#ada#d1",), ("#carl#d2",), ("#ada#d1",)]
+
+
 def test_of_several_runs_one_must_be_chosen(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no traces of a live run"):
         merge(tmp_path)

@@ -144,16 +144,19 @@ class SessionBase(ABC):
         if self._recovery is None or self._is_over:
             self._over(reason)
         elif self._loss is None:
-            search = self._search = Search(
-                self._recovery,
-                self._address,
-                may_try=lambda: not self._incoming.is_full,  # or the next daemon would soon cut us off, too
-                found=self._found,
-                failed=self._not_found,
-            )
+            search = self._search = self._begin_search(self._recovery)
             self._cut()
             self._loss = self._in_words(reason)
             search.start()  # last: another thread may have ended the session, and the search, meanwhile
+
+    def _begin_search(self, recovery: Recovery) -> Search:
+        return Search(
+            recovery, self._address, may_try=self._may_try, found=self._found, failed=self._not_found
+        )
+
+    def _may_try(self) -> bool:
+        """Whether to ask for a connection: with much waiting here the next daemon would soon cut us off."""
+        return not self._incoming.is_full
 
     def _over(self, reason: str) -> None:
         """The session has ended."""

@@ -1,9 +1,13 @@
-"""How a session that has lost its connection gets another: where it asks, how often, and when it gives up."""
+"""How a session that has lost its connection gets another: where it asks, how often, and when it gives up.
+
+`route` decides that and has no clock, socket or chance of its own; `Search` carries it out in a thread. Tests
+carry it out in virtual time, against simulated daemons (`tests/simulation/virtual_library.py`).
+"""
 
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +21,18 @@ LAST_WAIT_S = 5.0
 """Between two rounds through all places; the wait doubles from the first to the last."""
 SPREAD = 0.5
 """Each wait is shortened by up to this share: the clients of a dead daemon should not come all at once."""
+
+
+class Ask(Struct, frozen=True):
+    """Ask at this place for a session; whoever got one goes no further."""
+
+    place: str
+
+
+class Wait(Struct, frozen=True):
+    """Wait so long."""
+
+    seconds: float
 
 
 class Recovery(Struct, frozen=True):
@@ -41,12 +57,39 @@ class Recovery(Struct, frozen=True):
         after = places.index(lost) + 1 if lost in places else 0
         return places[after:] + places[:after]
 
-    def waits_s(self) -> Iterator[float]:
+    def waits_s(self, chance: Callable[[], float] = random.random) -> Iterator[float]:
         """How long to wait after each round in vain."""
         wait_s = FIRST_WAIT_S
         while True:
-            yield wait_s * (1 - SPREAD * random.random())
+            yield wait_s * (1 - SPREAD * chance())
             wait_s = min(2 * wait_s, LAST_WAIT_S)
+
+    def route(
+        self,
+        lost: str,
+        *,
+        may_try: Callable[[], bool],
+        now_s: Callable[[], float],
+        chance: Callable[[], float] = random.random,
+    ) -> Generator[Ask | Wait, str | None, str]:
+        """What to do step by step until there is a connection; takes the reason of each `Ask` in vain, and
+        returns why there is none when the time is up.
+
+        A refusal does not end a round: another daemon may have the name free, and the same one soon will,
+        when it notices that the old session has ended.
+        """
+        deadline_s = now_s() + self.limit_s
+        failure = "this program did not take its events"
+        for wait_s in self.waits_s(chance):
+            if may_try():
+                failures = []
+                for place in self.order(lost):
+                    failures.append((yield Ask(place)) or "")
+                failure = "; ".join(failures)
+            if now_s() + wait_s > deadline_s:
+                break
+            yield Wait(wait_s)
+        return f"no daemon took the session again within {self.limit_s:g} s: {failure}"
 
 
 class Search:
@@ -96,31 +139,20 @@ class Search:
     def _search(self) -> Opened | str:
         """Another connection, or why there is none."""
         recovery = self._recovery
-        deadline_s = time.monotonic() + recovery.limit_s
-        failure = "this program did not take its events"
-        for wait_s in recovery.waits_s():
-            if self._may_try():
-                opened = self._go_round()
-                if isinstance(opened, Opened):
-                    return opened
-                failure = opened
-            if time.monotonic() + wait_s > deadline_s or self._stopped.wait(wait_s):
-                break
-        return f"no daemon took the session again within {recovery.limit_s:g} s: {failure}"
-
-    def _go_round(self) -> Opened | str:
-        """Ask at each place once.
-
-        A refusal does not end the round: another daemon may have the name free, and the same one soon will,
-        when it notices that the old session has ended.
-        """
-        failures = []
-        for place in self._recovery.order(self._lost):
-            if self._stopped.is_set():
-                break
+        steps = recovery.route(self._lost, may_try=self._may_try, now_s=time.monotonic)
+        failure: str | None = None
+        while not self._stopped.is_set():
             try:
-                recovery = self._recovery
-                return open_session((place,), recovery.hello, recovery.timeout_s, recovery.trace)
+                step = steps.send(failure)
+            except StopIteration as end:
+                reason: str = end.value
+                return reason
+            failure = None
+            if isinstance(step, Wait):
+                self._stopped.wait(step.seconds)
+                continue
+            try:
+                return open_session((step.place,), recovery.hello, recovery.timeout_s, recovery.trace)
             except ConnectError as error:
-                failures.append(str(error))
-        return "; ".join(failures)
+                failure = str(error)
+        return "nobody wants a connection any more"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from antiphon import limits
 from antiphon.core.groups.events import departures_bundle
 from antiphon.core.groups.sessions import Pending, Session
-from antiphon.wire import frames
 
 if TYPE_CHECKING:
     from antiphon.core.links.link import Link
@@ -91,9 +90,6 @@ class Admission:
             origin.send(*departing[0], now_us)
         elif departing:
             origin.send_control(departures_bundle(session.number for session, _ in departing), now_us)
-        for session, _ in departing:
-            if session.is_connected:
-                self._node.endings.append((session.number, frames.Goodbye("bye", "disconnected as asked")))
 
     def _lowest(self, now_us: int) -> int:
         """The lowest priority whose bundles may be ordered now."""

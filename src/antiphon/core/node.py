@@ -90,7 +90,7 @@ class Node:
         self.incarnation = incarnation
         self.sessions = Sessions(name)
         self.admission = Admission(self)
-        self.delivery = Delivery(self.me, config.site_of, self.sessions, self.frames)
+        self.delivery = Delivery(self.me, config.site_of, self.sessions, self.frames, self.endings, observer)
         self.backpressure = Backpressure(
             self.me, config.daemon_names, config.settings, self.delivery.membership
         )

@@ -3,7 +3,10 @@
 Nothing depends on an observer: it is for traces and the questions that are asked of them.
 """
 
+from collections.abc import Iterable
+
 from antiphon.core.membership.view import DaemonView
+from antiphon.types import View
 from antiphon.wire.bundle import Header
 
 
@@ -32,6 +35,12 @@ class Observer:
 
     def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
         """A daemon view is installed (sview), also the first one, which has this daemon alone."""
+
+    def regrouped(self, view: View, sessions: Iterable[tuple[int, int]]) -> None:
+        """A view of a group goes to clients of this daemon. `sessions` are those that it means, as daemon and
+        session number, in the order of their names: its members, then those in `changed` who are gone. They
+        belong to the processes of the daemon view `view.id.epoch`: names alone do not tell, since a session
+        that is lost to this daemon may end, and another one take its name, before the view is made."""
 
     def entered(self, state: str, reason: str, now_us: int) -> None:
         """The membership entered a state ("op", "seg", ...; groups: "gop", ...) for a named reason."""

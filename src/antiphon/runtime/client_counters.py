@@ -10,6 +10,8 @@ class ClientCounters(Struct):
     spread: int = 0
     """Of these, the ones that came to speak Spread."""
     refused: int = 0
+    successors: int = 0
+    """Clients that had to wait for the end of the session with their name."""
     bad_frames: int = 0
     slow_receivers: int = 0
     over_budget: int = 0

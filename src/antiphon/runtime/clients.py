@@ -32,6 +32,7 @@ from antiphon.runtime.notices import Notices
 from antiphon.runtime.quotas import Input, Output
 from antiphon.runtime.spread import SpreadConnection
 from antiphon.runtime.status import Steps
+from antiphon.runtime.successors import Successors
 from antiphon.spreadwire.outgoing import Outgoing
 from antiphon.wire import frames
 
@@ -94,6 +95,7 @@ class Clients:
         self._is_crowded = False
         """Whether it is paused because of too many fresh greetings."""
         self._sessions: dict[int, Connection] = {}
+        self.successors = Successors(node.sessions, self._sessions)
         self._greetings: dict[Connection, None] = {}
         self._farewells: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
@@ -144,7 +146,7 @@ class Clients:
         """Write to every client that got output, those of higher priority first; one that is blocked already
         waits for its socket."""
         self.answers.work(now_us(), self._tell_status, partial(self._own_up, now=now))
-        for connection, postponed in self.answers.ready():
+        for connection, postponed in (*self.answers.ready(), *self.successors.ready(now)):
             self._go_on(connection, postponed, now)
         touched, self._touched = self._touched, []
         if self._has_priorities and len(touched) > 1:
@@ -176,7 +178,8 @@ class Clients:
 
     def next_deadline_us(self) -> int | None:
         deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self._farewells) if some]
-        others = (self._accepts_at_us, self.answers.next_deadline_us(), self.input.next_deadline_us())
+        parts = (self.answers, self.input, self.successors)
+        others = (self._accepts_at_us, *(part.next_deadline_us() for part in parts))
         deadlines += (other for other in others if other is not None)
         if self._behind:
             deadlines.append(self._look_us)
@@ -256,7 +259,7 @@ class Clients:
     def _connection(self, listener: Listener, client: socket.socket) -> Connection:
         if listener.protocol == "spread":
             self.counters.spread += 1
-            return SpreadConnection(client, self._outgoing, self._node.sessions.is_taken)
+            return SpreadConnection(client, self._outgoing, self.successors.is_taken)
         return Connection(client)
 
     def _stop_accepting(self, until_us: int) -> None:
@@ -292,7 +295,7 @@ class Clients:
     def _read(self, connection: Connection) -> None:
         phase = connection.phase
         if phase is Phase.OPEN or phase is Phase.GREETING:
-            if self.answers.is_postponed(connection):
+            if self.answers.is_postponed(connection) or self.successors.is_waiting(connection):
                 return
             now = now_us()
             room_bytes = self._room(connection, now)
@@ -330,7 +333,7 @@ class Clients:
         return self.input.room(connection, self._node.sessions.input_room(connection.session), now)
 
     def _go_on(self, connection: Connection, postponed: Frames, now: int) -> None:
-        """The client has read its answer: take what it sent behind its next question."""
+        """What the client waited for is there: take its next question, and what it sent behind that."""
         connection.is_paused = connection in self._paused
         try:
             self._handle(connection, postponed, now)
@@ -345,10 +348,7 @@ class Clients:
         for place, (kind, frame) in enumerate(received):
             if kind == frames.FrameKind.CONTROL:
                 request = frames.decode_from_client(frame)
-                if isinstance(request, frames.AskStatus) and self.answers.is_busy(connection):
-                    self.answers.postpone(connection, received[place:])
-                    connection.is_paused = True
-                    self._watch(connection)
+                if self._postpones(connection, request, received[place:], now):
                     return
                 self._control(connection, request, now)
                 if connection.phase not in (Phase.GREETING, Phase.OPEN):
@@ -359,13 +359,31 @@ class Clients:
             else:
                 raise BadFrame("bundle: before connect")
 
+    def _postpones(self, client: Connection, request: frames.FromClient, rest: Frames, now: int) -> bool:
+        """Whether a request, with which `rest` begins, has to wait."""
+        if isinstance(request, frames.AskStatus) and self.answers.is_busy(client):
+            self.answers.postpone(client, rest)
+        elif isinstance(request, frames.Connect) and self.successors.must_wait(client, request.name, now):
+            self.counters.successors += 1
+            self.successors.postpone(client, request.name, rest)
+            self._grant_time(client, now)
+        else:
+            return False
+        client.is_paused = True
+        self._watch(client)
+        return True
+
+    def _grant_time(self, connection: Connection, now: int) -> None:
+        """A client without a session is at work, or waits through no fault of its own."""
+        del self._greetings[connection]
+        connection.deadline_us = now + GREETING_TIMEOUT_US
+        self._greetings[connection] = None
+
     def _control(self, connection: Connection, request: frames.FromClient, now: int) -> None:
         if isinstance(request, frames.AskStatus):
             self.answers.ask(connection, request, now)
-            if connection.phase is Phase.GREETING:  # it is at work, and has its time anew
-                del self._greetings[connection]
-                connection.deadline_us = now + GREETING_TIMEOUT_US
-                self._greetings[connection] = None
+            if connection.phase is Phase.GREETING:
+                self._grant_time(connection, now)
         elif isinstance(request, frames.Connect):
             self._connect(connection, request, now)
         elif connection.phase is Phase.GREETING:
@@ -387,6 +405,7 @@ class Clients:
             self._farewell(connection, answer, now)
             return
         del self._greetings[connection]
+        self.successors.forget(connection)
         connection.phase = Phase.OPEN
         connection.session = answer.session
         connection.name = answer.name
@@ -460,22 +479,9 @@ class Clients:
             connection.spared_until_us = now + self._grace_us
             self._behind[connection] = None
             self._look_us = max(self._look_us, now + LOOK_US)
-            self._notices.say(
-                "slow",
-                "%s reads too slowly (policy %s): %d bytes wait for it, it is cut off at %d",
-                connection.name,
-                notice.policy,
-                waiting_bytes,
-                notice.hard_bytes,
-            )
         else:
             self._behind.pop(connection, None)
-            self._notices.tell(
-                "caught-up",
-                "%s keeps up again; %d unreliable messages were not given to it so far",
-                connection.name,
-                notice.dropped_messages,
-            )
+        self._notices.tell_lag(connection.name, notice, waiting_bytes)
         if band.is_wanted:
             connection.queue_first(frames.encode_control(frames.SlowFrame(notice)))
 
@@ -579,6 +585,7 @@ class Clients:
     def _forget_input(self, connection: Connection) -> None:
         """What this client sent, and is not taken yet, is of no interest any more."""
         self.answers.forget(connection)
+        self.successors.forget(connection)
         self.input.release(connection)
         connection.forget_input()
 

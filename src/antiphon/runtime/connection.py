@@ -1,6 +1,7 @@
 """One client's connection as bytes: frames in, frames out, and nothing about what they mean."""
 
 import fcntl
+import select
 import socket
 import sys
 import termios
@@ -82,6 +83,12 @@ class Connection:
     def close(self) -> None:
         self.phase = Phase.CLOSED
         self._client.close()
+
+    def has_hung_up(self) -> bool:
+        """Whether the client has closed its end; what it sent before that may still be there to read."""
+        poll = select.poll()
+        poll.register(self._client, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     # Input ------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import logging
 
 from antiphon.runtime.loop import now_us
+from antiphon.types import SlowReceiver
 
 INTERVAL_US = 5_000_000
 
@@ -30,6 +31,15 @@ class Notices:
     def confess(self, kind: str, text: str, *values: object) -> None:
         """A mistake of our own: an error, with the traceback of the exception being handled."""
         self._log(logging.ERROR, kind, text, *values)
+
+    def tell_lag(self, name: str, notice: SlowReceiver, waiting_bytes: int) -> None:
+        """A client reads too slowly, or keeps up again."""
+        if not notice.is_over:
+            text = "%s reads too slowly (policy %s): %d bytes wait for it, it is cut off at %d"
+            self.say("slow", text, name, notice.policy, waiting_bytes, notice.hard_bytes)
+        else:
+            text = "%s keeps up again; %d unreliable messages were not given to it so far"
+            self.tell("caught-up", text, name, notice.dropped_messages)
 
     def _log(self, level: int, kind: str, text: str, *values: object) -> None:
         last_us, left_out = self._said.get(kind, (-INTERVAL_US, 0))

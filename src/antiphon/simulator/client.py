@@ -8,7 +8,7 @@ for the hard limit is cut off.
 import zlib
 from collections import deque
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import Random
 
 from antiphon.config import Settings
@@ -81,7 +81,7 @@ class Client:
     ) -> None:
         self.name = welcome.name
         """Its private name, which another session may have after it."""
-        self.process = bearers.born(welcome.name, node.clock)
+        self.process = bearers.born(welcome.name, (node.me, node.incarnation, welcome.session))
         self._bearers = bearers
         self.session = welcome.session
         self.open = True
@@ -188,7 +188,7 @@ class Client:
             self._deliver(output, now_us)
         elif isinstance(output, frames.ViewFrame):
             view = output.view
-            meant = self._bearers.meant
+            meant = partial(self._bearers.meant, self.daemon, view)
             self.views[view.group] = _number(view.id)
             self.joining.discard(view.group)
             self._views_of.clear()
@@ -196,9 +196,9 @@ class Client:
                 Record(
                     len(self._records), now_us, Event.VIEW, self.daemon, self.process,
                     (view.group,), (_number(view.id),),
-                    members=meant(view.members, view.id.lts),
-                    transitional=meant(view.transitional, view.id.lts),
-                    changed=meant(view.changed, view.id.lts), cause=view.cause.value,
+                    members=meant(view.members),
+                    transitional=meant(view.transitional),
+                    changed=meant(view.changed), cause=view.cause.value,
                 )
             )  # fmt: skip
         elif isinstance(output, frames.SignalFrame):

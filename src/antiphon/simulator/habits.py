@@ -41,6 +41,9 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     """Whether it wants to be told of the joins and leaves of others."""
     keeps_name: bool = False
     """Whether the session that takes the place of one that ended has its name, too."""
+    inherits: float = 0.0
+    """Probability that a session takes the name of one that ended before it at its daemon, whosever that was;
+    and that a session which ended is followed by one with its name as soon as its daemon gives it."""
     hasty: float = 0.0
     """Probability that a join or leave is asked for before the one before it has taken effect."""
     starts_us: int | None = None

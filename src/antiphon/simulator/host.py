@@ -19,9 +19,9 @@ from antiphon.simulator.connections import End
 from antiphon.simulator.network import Path
 from antiphon.simulator.plan import Daemon
 from antiphon.simulator.streams import HostStreams
+from antiphon.simulator.watching import HostWatcher
 from antiphon.trace import Event, Record
 from antiphon.trace.samples import fill, link_samples
-from antiphon.trace.watcher import Watcher
 from antiphon.wire import frames
 from antiphon.wire.packet import PacketKind
 
@@ -127,7 +127,7 @@ class Host:
             incarnation=incarnation,
             now_us=self.clock_us,
             wall_us=self._wall_us(),
-            observer=Watcher(world.config, self.number, world.records, world.clock, world.entered),
+            observer=HostWatcher(world, self.number),
         )
         if self.daemon.gathers_us:
             self.node.regrouping.slice_steps = self.node.regrouping.part_steps = BUSY_SLICE_STEPS

@@ -114,9 +114,11 @@ def _calmer(plan: Plan) -> Iterator[Plan]:
         if plainer != site:
             yield structs.replace(plan, sites=(*plan.sites[:at], plainer, *plan.sites[at + 1 :]))
     for at, client in enumerate(plan.clients):
-        habits = structs.replace(
+        named = structs.replace(client.habits, inherits=0.0)
+        calmer = structs.replace(
             client.habits, large=0.0, churn=0.0, quits=0.0, answers=0.0, hasty=0.0, priority=0
         )
-        if habits != client.habits:
-            calm = structs.replace(client, habits=habits)
-            yield structs.replace(plan, clients=(*plan.clients[:at], calm, *plan.clients[at + 1 :]))
+        for habits in (named, calmer):
+            if habits != client.habits:
+                calm = structs.replace(client, habits=habits)
+                yield structs.replace(plan, clients=(*plan.clients[:at], calm, *plan.clients[at + 1 :]))

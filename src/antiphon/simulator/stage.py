@@ -30,7 +30,7 @@ from antiphon.simulator.incidents import (
 )
 from antiphon.simulator.network import Pair
 from antiphon.simulator.plan import Plan
-from antiphon.simulator.workload import Actor
+from antiphon.simulator.workload import Actor, Names
 from antiphon.simulator.world import World
 from antiphon.trace import Event, Record
 
@@ -63,9 +63,11 @@ class Stage:
         plan = self.plan
         self.begins_us = world.now_us
         self.begins_position = len(world.records)
+        names: Names = {}
         for client in plan.clients:
             number = self._number[client.daemon]
-            actor = Actor(world, number, client.name, client.habits, self.begins_us + plan.working_us)
+            until_us = self.begins_us + plan.working_us
+            actor = Actor(world, number, client.name, client.habits, until_us, names)
             actor.start(self.begins_us, plan.working_us // 4)
         for incident in plan.incidents:
             world.schedule(self.begins_us + incident.at_us, self._happen, incident)

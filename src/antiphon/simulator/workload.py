@@ -5,12 +5,23 @@ from random import Random
 from antiphon.simulator.client import Client, payload
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.world import World
+from antiphon.types import private_name
+
+SUCCESSION_US = 20_000
+"""The most that a successor waits before it asks, again and again, for the name of the session before it."""
+SUCCESSION_TRIES = 40
+
+Names = dict[int, dict[str, None]]
+"""By daemon, the names that sessions of any client have had there and that are free for all: not those that a
+client keeps."""
 
 
 class Actor:
     """One client after another at one daemon, each with the same habits."""
 
-    def __init__(self, world: World, daemon: int, name: str, habits: Habits, until_us: int) -> None:
+    def __init__(
+        self, world: World, daemon: int, name: str, habits: Habits, until_us: int, names: Names | None = None
+    ) -> None:
         self._world = world
         self._daemon = daemon
         self._name = name
@@ -19,6 +30,9 @@ class Actor:
         self._sessions = 0
         self._client: Client | None = None
         self._random: Random = world.chance(f"client {name}")
+        # What follows decides about names alone: everything else is drawn as if they were never used again.
+        self._heirs: Random = world.chance(f"names of client {name}")
+        self._names: Names = {} if names is None else names
 
     def start(self, from_us: int, within_us: int) -> None:
         """It comes at the time of its habits, or else at any within the given span."""
@@ -41,16 +55,52 @@ class Actor:
     def _connect(self) -> None:
         habits = self._habits
         name = self._name if habits.keeps_name else f"{self._name}.{self._sessions}"
-        client = self._world.connect(
+        heir = self._former_name()
+        client = None if heir is None else self._ask(heir)
+        if client is None:
+            client = self._ask(name)
+            if client is not None and not habits.keeps_name:
+                self._names.setdefault(self._daemon, {})[name] = None
+        if client is not None:
+            self._begin(client, self._random)
+
+    def _ask(self, name: str) -> Client | None:
+        habits = self._habits
+        return self._world.connect(
             self._daemon, name, habits.priority, habits.read_bytes_per_s, habits.views, habits.slow
         )
-        if client is None:
-            return
+
+    def _begin(self, client: Client, random: Random) -> None:
+        habits = self._habits
         self._sessions += 1
         self._client = client
-        for group in self._random.sample(habits.groups, min(habits.joins, len(habits.groups))):
+        for group in random.sample(habits.groups, min(habits.joins, len(habits.groups))):
             client.join(group)
         self._world.settle(self._daemon)
+
+    def _former_name(self) -> str | None:
+        """The name of a session that has ended, or is about to, for the one that begins now."""
+        if not self._habits.inherits or self._heirs.random() >= self._habits.inherits:
+            return None
+        used = {client.name for client in self._world.clients}
+        daemon = self._world.config.daemon_names[self._daemon]
+        free = [name for name in self._names.get(self._daemon, ()) if private_name(name, daemon) not in used]
+        return self._heirs.choice(free) if free else None
+
+    def _follow(self, name: str, tries: int) -> None:
+        """Begin the next session with the name of the last one, as soon as it is free."""
+        world = self._world
+        if world.now_us >= self._until_us or (self._client is not None and self._client.open):
+            return
+        client = self._ask(name)
+        if client is not None:
+            self._begin(client, self._heirs)
+        elif tries:
+            self._later(name, tries - 1)
+
+    def _later(self, name: str, tries: int) -> None:
+        world = self._world
+        world.schedule(world.now_us + self._heirs.randrange(SUCCESSION_US), self._follow, name, tries)
 
     def _do(self, client: Client) -> None:
         random = self._random
@@ -58,6 +108,8 @@ class Actor:
         chance = random.random()
         if chance < habits.quits:
             self._world.disconnect(self._daemon, client, graceful=random.random() < 0.6)
+            if habits.inherits and self._heirs.random() < habits.inherits:
+                self._later(client.name[1:].partition("#")[0], SUCCESSION_TRIES)
             return
         if chance < habits.quits + habits.churn:
             self._churn(client)

@@ -1,16 +1,17 @@
 """Who bears a name: private names are used again, processes are not.
 
-A name is free again once its session's end is delivered at its own daemon. Whatever the old session did is
-then at or below that daemon's clock, and whatever the new one will do is above it. So the clock at each
-connect tells the sessions of one name apart in every view, wherever and whenever that view is read.
+A name is free again once its session's end is delivered at its own daemon. Daemons that are cut off from that
+one may not know of it for long: their views go on to mean the old session, after the new one has begun, and
+no clock tells which. So a simulated daemon says itself which sessions each of its views means: see `Bearers`.
 
-Nobody knows that clock in a live run. There, the views of the joins tell: see `Namesakes`.
+Nobody says so in a live run. There, each process's own views, one after the other, and the views of the joins
+tell: see `Namesakes`.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
 from antiphon.trace.records import Event, Record, ViewNumber
+from antiphon.types import View, ViewId
 
 
 def process_name(name: str, place: int) -> str:
@@ -35,27 +36,48 @@ def private_name(process: str) -> str:
     return f"#{session.partition('!')[0]}#{daemon}"
 
 
+Session = tuple[int, int, int]
+"""A daemon's number, the incarnation of its process, and the number of a session there."""
+
+
 class Bearers:
-    """Every process that bore a name."""
+    """Every process that bore a name, and whom each daemon's views mean by it."""
 
     def __init__(self) -> None:
         self.has_heirs = False
         """Whether any name was used more than once."""
-        self._births: dict[str, list[int]] = {}
+        self._counts: dict[str, int] = {}
+        self._processes: dict[Session, str] = {}
+        self._meant: dict[tuple[str, str, ViewId], dict[str, str]] = {}
 
-    def born(self, name: str, clock_lts: int) -> str:
-        """A session called `name` begins while its daemon's clock shows `clock_lts`; its process."""
-        births = self._births.setdefault(name, [])
-        births.append(clock_lts)
-        if len(births) > 1:
-            self.has_heirs = True
-        return process_name(name, len(births))
+    def born(self, name: str, session: Session) -> str:
+        """A session called `name` begins; its process."""
+        place = self._counts[name] = self._counts.get(name, 0) + 1
+        self.has_heirs = self.has_heirs or place > 1
+        process = self._processes[session] = process_name(name, place)
+        return process
 
-    def meant(self, names: tuple[str, ...], lts: int) -> tuple[str, ...]:
-        """The processes that a view with this lts means by `names`."""
+    def saw(self, daemon: str, view: View, sessions: Iterable[Session]) -> None:
+        """A daemon has made a view that means these sessions: its members, and those in `changed` who are
+        gone. Only names that are not their bearer's first need to be remembered."""
         if not self.has_heirs:
-            return names
-        return tuple(process_name(name, bisect_left(self._births[name], lts)) for name in names)
+            return
+        heirs = {}
+        for session in sessions:
+            process = self._processes.get(session)
+            if process is not None and (name := private_name(process)) != process:
+                heirs[name] = process
+        if heirs:
+            self._meant[daemon, view.group, view.id] = heirs
+
+    def meant(self, daemon: str, view: View, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The processes that a view of a daemon means by `names`."""
+        heirs = self._meant.get((daemon, view.group, view.id))
+        return names if heirs is None else tuple(heirs.get(name, name) for name in names)
+
+
+CAME = ("join", "merge")
+"""Causes of views whose `changed` have come; those of others have gone."""
 
 
 class Namesakes:
@@ -107,20 +129,23 @@ def tell_apart(records: list[Record]) -> None:
     namesakes = Namesakes(records)
     if not namesakes.has_heirs:
         return
-    before: dict[tuple[str, str], tuple[str, ...]] = {}
+    before: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
+        if record.event is Event.LEFT:
+            before.pop((record.process, record.groups[0]), None)
         if record.event is not Event.VIEW or record.views[0] is None:
             continue
         group, view = record.groups[0], record.views[0]
-
-        def meant(names: tuple[str, ...], group: str = group, view: ViewNumber = view) -> tuple[str, ...]:
-            return tuple(namesakes.meant(group, view, name) for name in names)
-
-        if record.cause == "network":  # who was lost is who was there before
-            lost = {private_name(process): process for process in before.get((record.process, group), ())}
-            record.changed = tuple(lost.get(name, name) for name in record.changed)
-        else:
-            record.changed = meant(record.changed)
-        record.members = meant(record.members)
-        record.transitional = meant(record.transitional)
-        before[record.process, group] = record.members
+        # Whoever was there before, and has not come with this view, is who it was.
+        known = dict(before.get((record.process, group), ()))
+        if record.cause in CAME:
+            stayed = record.transitional if record.cause == "merge" else record.members
+            changed = set(record.changed)
+            known = {name: known[name] for name in stayed if name in known and name not in changed}
+        known[private_name(record.process)] = record.process
+        names = dict.fromkeys((*record.members, *record.changed))
+        meant = {name: known.get(name) or namesakes.meant(group, view, name) for name in names}
+        record.changed = tuple(meant[name] for name in record.changed)
+        record.transitional = tuple(meant[name] for name in record.transitional)
+        before[record.process, group] = {name: meant[name] for name in record.members}
+        record.members = tuple(meant[name] for name in record.members)

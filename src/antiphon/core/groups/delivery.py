@@ -10,6 +10,7 @@ from antiphon.core.groups.events import GroupEvent
 from antiphon.core.groups.membership import Change, Group, Mark, Member, Membership
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
+from antiphon.core.observer import Observer
 from antiphon.service import Service
 from antiphon.types import Left, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
@@ -18,16 +19,27 @@ from antiphon.wire.bundle import Flag, Header, parse_names
 _CACHE_MAX = 4_096
 
 Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview]]
+Endings = list[tuple[int, frames.Goodbye]]
 
 
 class Delivery:
     """Turns delivered bundles into frames for the sessions of this daemon."""
 
-    def __init__(self, me: int, site_of: Callable[[int], int], sessions: Sessions, output: Frames) -> None:
+    def __init__(
+        self,
+        me: int,
+        site_of: Callable[[int], int],
+        sessions: Sessions,
+        output: Frames,
+        endings: Endings,
+        observer: Observer | None = None,
+    ) -> None:
         self.membership = Membership(site_of)
         self._me = me
         self._sessions = sessions
         self._output = output
+        self._endings = endings
+        self._observer = observer
         self._receivers: dict[bytes, tuple[int, ...]] = {}
 
     def changed(self) -> None:
@@ -105,9 +117,14 @@ class Delivery:
         return 1 + len(event.sessions) + sum(change.steps for change in changes)
 
     def _end(self, number: int) -> None:
+        """A session is over, and its name is free. Its client is told now and not when the end is ordered:
+        whoever has heard the last word may come back with the same name at once."""
         session = self._sessions.get(number)
-        if session is not None:
-            self._sessions.remove(session)
+        if session is None:
+            return
+        self._sessions.remove(session)
+        if session.is_connected:
+            self._endings.append((number, frames.Goodbye("bye", "disconnected as asked")))
 
     def tell_accepted(self, accepted: dict[int, int]) -> None:
         """Tell the sessions that want to know which of their messages are everywhere: by session, the
@@ -148,6 +165,11 @@ class Delivery:
     def _tell(self, change: Change, cause: Member | None = None) -> None:
         """Views go to every local member that wants them, and to whoever joined or left in any case, because
         it waits for that; a newcomer has no previous view."""
+        self._tell_local(change, cause)
+        if self._observer is not None and change.made is not None:
+            self._observer.regrouped(change.made, change.sessions)
+
+    def _tell_local(self, change: Change, cause: Member | None) -> None:
         others = self._viewers(change.group)
         if cause is not None and cause[0] == self._me and cause[1] in others:
             others.remove(cause[1])

@@ -119,6 +119,7 @@ class Change:
         changed: tuple[str, ...],
         *,
         gone: Member | None = None,
+        departed: tuple[Member, ...] = (),
         newcomer: Member | None = None,
         together: frozenset[int] | None = None,
         came_along: tuple[str, ...] | None = None,
@@ -128,12 +129,19 @@ class Change:
         self.cause = cause
         self.gone = gone
         """The member that has left, if it is a single one."""
+        self._departed = departed
         self.made: View | None = None
         self._changed = changed
         self._newcomer = newcomer
         self._together = together
         self._came_along = came_along
         self._parts = parts
+
+    @property
+    def sessions(self) -> Iterator[Member]:
+        """Whom the view means: its members, then those in `changed` who are gone."""
+        yield from self.group.members
+        yield from self._departed if self.gone is None else (self.gone,)
 
     @property
     def view(self) -> View:
@@ -263,7 +271,8 @@ class Membership:
             gone = tuple(self._take_out(group, member) for member in leaving[name])
             if group.is_needless:
                 del self.groups[name]
-            change = Change(group, Cause.DISCONNECT, gone, together=together)
+            departed = tuple(leaving[name])
+            change = Change(group, Cause.DISCONNECT, gone, departed=departed, together=together)
             changes.append(self._view(group, view_id, change))
         for member in members:
             self._of.pop(member, None)
@@ -302,7 +311,8 @@ class Membership:
                 del self.groups[name]
                 yield None
             else:
-                yield self._view(group, name_view(first), Change(group, Cause.NETWORK, names))
+                change = Change(group, Cause.NETWORK, names, departed=tuple(gone))
+                yield self._view(group, name_view(first), change)
         for member in lost:
             self._of.pop(member, None)
 

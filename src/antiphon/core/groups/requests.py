@@ -53,10 +53,10 @@ class Requests:
             check_name(name, "session", limits.SESSION_NAME_MAX_BYTES)
         except UsageError as error:
             return frames.Refuse("name", str(error))
-        if self._sessions.is_taken(name):
-            return frames.Refuse(
-                "name-taken", f"a session called {name!r} is connected to daemon {self._daemon!r}"
-            )
+        bearer = self._sessions.bearer(name)
+        if bearer is not None:
+            state = "is leaving" if bearer.is_leaving else "is connected to"
+            return frames.Refuse("name-taken", f"a session called {name!r} {state} daemon {self._daemon!r}")
         session = self._sessions.add(
             name,
             priority=request.priority,

@@ -116,8 +116,9 @@ class Sessions:
     def get(self, number: int) -> Session | None:
         return self._sessions.get(number)
 
-    def is_taken(self, name: str) -> bool:
-        return name in self._names
+    def bearer(self, name: str) -> Session | None:
+        """The session that has taken this name, until its end is delivered."""
+        return self._names.get(name)
 
     def named(self, name: str) -> Session | None:
         """The session with this private name."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
+from msgspec import structs
+
 from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
@@ -46,8 +48,32 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
 }
 
 
+HEIRS = 0.2
+"""The share of plans in which names are used again by anybody."""
+INHERITS = (0.0, 0.5, 0.9)
+"""How often a client of such a plan takes the name of a session before it."""
+NAMES_LABEL = "names 931867"
+"""What the generator for this is made from: chosen so that the seeds which tests name, because they show
+planted bugs (`shown_by`, `mutant_seeds.json`), are as they were without it."""
+
+
 def plan_of(scenario: str, seed: int) -> Plan:
     """What the seed decides in this scenario."""
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    return SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed)
+    plan = SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed)
+    return _with_heirs(plan, Random(f"{NAMES_LABEL} of {scenario} {seed}"))
+
+
+def _with_heirs(plan: Plan, random: Random) -> Plan:
+    """The same plan; in some, there are clients that take names of sessions that ended before theirs began.
+    It has a generator of its own, so that nothing else in a plan depends on it."""
+    if random.random() >= HEIRS:
+        return plan
+    clients = []
+    for client in plan.clients:
+        inherits = random.choice(INHERITS)
+        if inherits and client.habits.churn + client.habits.quits:
+            client = structs.replace(client, habits=structs.replace(client.habits, inherits=inherits))
+        clients.append(client)
+    return structs.replace(plan, clients=tuple(clients))
