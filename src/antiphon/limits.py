@@ -142,9 +142,12 @@ ROUNDS_KEPT = 64
 """Membership rounds that a daemon remembers, for `antiphon explain`."""
 
 # Standstill -----------------------------------------------------------------------------------------------
-STALL_BUSY_BYTES_PER_S = 64 * 1024
-"""While this much data comes in, what a daemon waits for may be behind it in the queue of a slow path (half a
-Mbit/s): the time of a standstill does not count then."""
+STALL_BUSY_BYTES_PER_S = 4 * 1024
+"""While this much data comes in, what a daemon waits for may be behind it in the queue of a slow path: of a
+modem, or of one that loses many packets and has a long round trip, somewhere on the way. The time of a
+standstill does not count then."""
+STALL_QUEUE_BYTES = 64 * 1024
+"""While more than this waits on a link of ours, others may not have got what they must answer."""
 STALL_BUSY_TIMES = 6
 """A standstill ends the view after so many times the usual patience at the latest, however much data is under
 way."""

@@ -4,7 +4,7 @@ The thesis has nothing like it, because correct daemons never stand still. A pac
 up, a daemon with a mistake, or one whose memory is wrong can bring that about, and would do so for ever. What
 is watched, each with a patience that is a multiple of `stall_us` (at least four times `suspect_us`):
 
-- bundle: one that is known to exist does not come. One `stall_us`. While much data comes in, a slow path may
+- bundle: one that is known to exist does not come. One `stall_us`. While data comes in, a slow path may
   still have it in its queue: that time does not count, unless a later bundle of the same source has come.
 - announcement: a source does not tell that it will send nothing earlier than what has come. One `stall_us`
   if that is ours, and the other side of our link to the source has it. Otherwise it takes
@@ -144,7 +144,7 @@ class Stalls:
         if wait.kind not in ("bundle", "announcement", "acknowledgement"):
             return False
         is_sending = wait.kind != "bundle" and any(
-            link.waiting_bytes + link.open_bytes > limits.STALL_BUSY_BYTES_PER_S
+            link.waiting_bytes + link.open_bytes > limits.STALL_QUEUE_BYTES
             for link in term.links.values()
         )
         return is_sending or (is_busy and not term.order.has_later(wait.source))

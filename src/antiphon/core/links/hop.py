@@ -41,7 +41,6 @@ class HopLink(Link):
         self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: list[Datagram], now_us: int
     ) -> None:
         """`path` is what the configuration says of the way between the two sites."""
-        self._packet_bytes = path.packet_bytes
         window_packets = max(8, path.window_bytes // path.packet_bytes)
         regulator = Regulator(window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us)
         super().__init__(ends, path.packet_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
@@ -75,7 +74,7 @@ class HopLink(Link):
     @property
     def open_limit_bytes(self) -> int:
         """The maximum window, and the rest of a train that is acknowledged in part."""
-        return int(self.regulator.window_max_packets) * self._packet_bytes + limits.TRAIN_MAX_BYTES
+        return int(self.regulator.window_max_packets) * self.packet_bytes + limits.TRAIN_MAX_BYTES
 
     @property
     def is_quiet(self) -> bool:
@@ -104,9 +103,9 @@ class HopLink(Link):
         return max(0, room)
 
     def _room_by_rate(self, now_us: int) -> int:
-        room = int(self.regulator.may_send_bytes(now_us) // self._packet_bytes)
+        room = int(self.regulator.may_send_bytes(now_us) // self.packet_bytes)
         if room <= 0:
-            self._refill_us = now_us + self.regulator.refill_us(self._packet_bytes)
+            self._refill_us = now_us + self.regulator.refill_us(self.packet_bytes)
         return room
 
     def _pace_unreliable(self, now_us: int) -> bool:

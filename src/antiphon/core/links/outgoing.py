@@ -26,6 +26,8 @@ class Outgoing:
         self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: list[Datagram]
     ) -> None:
         self.counters = dict.fromkeys(COUNTERS, 0)
+        self.packet_bytes = packet_bytes
+        """The largest packet."""
         self._prefixes = prefixes
         self._datagrams = datagrams
         self._queue = Packer(packet_bytes, prefixes[PacketKind.DATA])

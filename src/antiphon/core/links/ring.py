@@ -112,7 +112,6 @@ class Ring(Outgoing):
         self._round_interval_us = signs.round_us
         self._ask_us = signs.ask_us
         self._suspect_us = suspect_us
-        self._packet_bytes = packet_bytes
         # Data
         self.reception = Reception()
         self._open = OpenTrains()
@@ -161,7 +160,7 @@ class Ring(Outgoing):
     @property
     def has_room(self) -> bool:
         """Whether more may be given to the ring now than already waits."""
-        room_bytes = self._room() * self._packet_bytes
+        room_bytes = self._room() * self.packet_bytes
         return self._queue.waiting_bytes < room_bytes
 
     @property
@@ -177,7 +176,7 @@ class Ring(Outgoing):
     @property
     def open_limit_bytes(self) -> int:
         """What may be open, and the rest of a train."""
-        return limits.RING_OPEN_PACKETS * self._packet_bytes + limits.TRAIN_MAX_BYTES
+        return limits.RING_OPEN_PACKETS * self.packet_bytes + limits.TRAIN_MAX_BYTES
 
     @property
     def round_us(self) -> int:
