@@ -204,7 +204,7 @@ class Clients:
 
     def stop(self) -> None:
         """Say goodbye to everybody, as far as their sockets take it at once, and close everything."""
-        last_word = frames.encode_control(frames.Goodbye("stopping", "the daemon is stopping"))
+        last_word = frames.encode_control(frames.Goodbye(frames.STOPPING, frames.STOPPING_REASON))
         for connection in [*self._sessions.values(), *self._greetings]:
             connection.queue(last_word)
         for connection in [*self._sessions.values(), *self._greetings, *self._farewells]:

@@ -30,6 +30,8 @@ class Reason(Enum):
     """A daemon outside of the view hears us, and we hear it."""
     BETTER_LINK = "better-link"
     """Two members that should have a link to each other, and had none, hear each other again."""
+    LEAVING = "leaving"
+    """A member of the view, or this daemon itself, was told to stop and leaves by its own word."""
     ASKED = "asked"
     """A member of the view gathers."""
     STUCK = "stuck"
@@ -92,6 +94,11 @@ class Rounds:
             self.end("given up", now_us)
         self.current = Round(now_us, reason, peer, detail)
         self._state_since_us = now_us
+
+    def remark(self, peer: int, detail: str) -> None:
+        """Something else about a daemon came up in the round that is under way."""
+        if self.current is not None and self.current.peer != peer:
+            self.current.detail += f"; {detail}"
 
     def left(self, state: str, now_us: int) -> None:
         """The membership leaves a state."""

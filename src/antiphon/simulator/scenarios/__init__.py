@@ -16,6 +16,7 @@ from antiphon.simulator.scenarios import (
     slices,
     slow,
     steady,
+    stops,
     streams,
     swarm,
 )
@@ -43,6 +44,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "slow": slow.slow,
     "streams": streams.streams,
     "poisoned": poisoned.poisoned,
+    "stops": stops.stops,
 }
 
 
@@ -50,4 +52,4 @@ def plan_of(scenario: str, seed: int) -> Plan:
     """What the seed decides in this scenario."""
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    return SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed)
+    return stops.with_stops(SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed))
