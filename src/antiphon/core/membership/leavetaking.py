@@ -72,7 +72,7 @@ class Leavetaking(ABC):
     def _part_with(self, leaver: int, now_us: int) -> None:
         """A daemon says that it leaves. While the view works, the paths to those are tried with whom there
         must be links when it is gone."""
-        self.rounds.remark(leaver, f"{self._name(leaver)} leaves by its own word")
+        self.rounds.add(Reason.LEAVING, leaver, f"{self._name(leaver)} leaves by its own word")
         if not self.is_active or self.leaving.is_told:
             return
         self._find_missed(now_us)
@@ -101,7 +101,7 @@ class Leavetaking(ABC):
         for number in sorted(self.leaving.of(self.view, now_us) & self.peers.keys()):
             self._answer(number, now_us)
 
-    # This daemon leaves -------------------------------------------------------------------------------------
+    # This daemon leaves ---------------------------------------------------------------------------------
 
     @property
     def _is_on_leave(self) -> bool:

@@ -85,8 +85,11 @@ class Leaving:
         self._gone_on.add(neighbour)
 
     def waits_for(self, view: DaemonView, now_us: int) -> frozenset[int]:
-        """The neighbours because of which this daemon stays: they work in the view that it leaves. If all
-        members leave, there is none that would have to go on."""
-        if self.of(view, now_us) >= frozenset(view.members) - {self._me}:
+        """The neighbours because of which this daemon stays: they work in the view that it leaves. Those that
+        leave, too, count only if they alone stand between it and the others. If all members leave, there is
+        none that would have to go on."""
+        leavers = self.of(view, now_us)
+        if leavers >= frozenset(view.members) - {self._me}:
             return frozenset()
-        return frozenset(view.neighbours(self._me)) - self._gone_on
+        neighbours = frozenset(view.neighbours(self._me))
+        return (neighbours - leavers or neighbours) - self._gone_on

@@ -95,10 +95,14 @@ class Rounds:
         self.current = Round(now_us, reason, peer, detail)
         self._state_since_us = now_us
 
-    def remark(self, peer: int, detail: str) -> None:
-        """Something else about a daemon came up in the round that is under way."""
-        if self.current is not None and self.current.peer != peer:
-            self.current.detail += f"; {detail}"
+    def add(self, reason: Reason, peer: int, detail: str) -> None:
+        """A reason comes to light in the round that is under way: for a member that was only asked to gather
+        the reason of the round, for others a further one."""
+        record = self.current
+        if record is not None and record.reason is Reason.ASKED:
+            record.reason, record.peer, record.detail = reason, peer, detail
+        elif record is not None and (record.reason, record.peer) != (reason, peer):
+            record.detail += f"; {detail}"
 
     def left(self, state: str, now_us: int) -> None:
         """The membership leaves a state."""

@@ -26,10 +26,10 @@ STATES = ("seg", "rep", "gather", "statetrans", "evs", "op", "ggather")
 LEAVE_US = 8_000_000
 """A stop takes no longer than that, and is over before the end."""
 HARMLESS = (Jitter, Reorder, Duplicate)
-DELAYS_MAX = 12
+DELAYS_MAX = 8
 """The longest pause of the others because of a stop, in one-way delays of the longest way there is: the
-proposal, the state, what was resent, that all is done; each over at most three links."""
-PAUSE_US = 60_000
+proposal, the state, what was resent, that all is done; each over at most two links."""
+PAUSE_US = 50_000
 """And for what daemons take: timers that are served late, bundles that wait for their turn on a ring."""
 
 
