@@ -1,5 +1,5 @@
-"""A planned stop, sentence by sentence of `core.departure` and `core.membership.leaving`. The thesis has none;
-its daemons find out by silence that one of them was stopped."""
+"""A planned stop, sentence by sentence of `core.departure` and `core.membership.leaving`. In the thesis there
+is none: its daemons find out by silence that one of them was stopped."""
 
 import pytest
 from meshes import DELAY_US, forget, marks, states_since, with_members, world

@@ -69,14 +69,15 @@ STOPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "links not tried", "paths that the view without a leaver needs are not tried before it is proposed",
-        frozenset(("stop",)), DaemonMembership, "_part_with", _links_not_tried, "stops",
+        frozenset(("stop",)), DaemonMembership, "_part_with", _links_not_tried, "stops", shown_by=1,
     ),
     Mutant(
         "word for every process", "a daemon that has left is not taken in again",
         frozenset(("2.16",)), Leaving, "is_leaving", _word_for_every_process, "stops",
+        shown_by=1,
     ),
     Mutant(
         "leaver gives up", "a daemon that stops gives up the view when the first neighbour has gone on",
-        frozenset(("stop",)), Leaving, "went_on", _leaver_gives_up, "stops", seeds=40,
+        frozenset(("stop",)), Leaving, "went_on", _leaver_gives_up, "stops", shown_by=4,
     ),
 )  # fmt: skip
