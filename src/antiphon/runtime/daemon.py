@@ -45,7 +45,9 @@ ROUNDS_PER_TURN = 4
 rounds waits for the next turn, which then comes at once."""
 STOP_TIMEOUT_S = 10.0
 FAREWELLS_US = 1_000_000
-"""How long a daemon that has left the others waits at most until its clients have read their last output."""
+"""How long a daemon that has left the others waits at most until its clients have taken their last output."""
+CLOSINGS_US = 100_000
+"""How long it waits for clients that have, until they hang up."""
 DROPS_INTERVAL_US = 5_000_000
 LOOK_INTERVAL_US = 1_000_000
 """Between two looks at buffers and links, for the trace."""
@@ -99,6 +101,7 @@ class Daemon:
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._is_leaving = False
+        self._closed_us = 0
         self._gone_us: int | None = None
         """When the others were known to have gone on without this daemon."""
         self._loop: Loop | None = None
@@ -282,7 +285,12 @@ class Daemon:
         """Whether clients have read their last output, or had their time; for a daemon that has left."""
         if self._gone_us is None:
             self._gone_us = now
-        return not self._clients.farewells or now - self._gone_us >= FAREWELLS_US
+            self._closed_us = now + CLOSINGS_US
+        farewells = self._clients.farewells
+        if now >= self._closed_us:  # output that is not written yet has more time
+            self._closed_us = self._gone_us + FAREWELLS_US
+            return now >= self._closed_us or not any(client.waiting_bytes for client in farewells)
+        return not farewells
 
     def forget(self) -> None:
         """In a forked child: close our copies of the descriptors.
@@ -314,7 +322,7 @@ class Daemon:
         if self._watcher is not None:
             deadlines.append(self._look_at_us)
         if self._gone_us is not None:
-            deadlines.append(self._gone_us + FAREWELLS_US)
+            deadlines.append(self._closed_us)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _timeouts(self, now: int) -> None:
