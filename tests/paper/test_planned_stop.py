@@ -247,6 +247,16 @@ def test_those_who_still_count_on_it_at_the_end_are_told() -> None:
     assert states_since(cluster, 0, mark[0])[0][0] == "seg"
 
 
+def test_a_word_that_was_not_asked_for_is_no_round_trip() -> None:
+    cluster = world(3)
+    cluster.run(5_000_000)
+    told(cluster, 1)
+    gone(cluster, 1)
+    cluster.settle()
+    peers = [peer for node in cluster.nodes for peer in node.membership.peers.values()]
+    assert max(peer.rtt_us for peer in peers) < 10 * DELAY_US
+
+
 # The word ---------------------------------------------------------------------------------------------------
 
 

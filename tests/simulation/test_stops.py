@@ -25,7 +25,7 @@ def stops_of(plan: Plan) -> list[Stop]:
 # Runs -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(6), 30, 67, 81])
 def test_stops_on_a_network_without_faults_are_not_felt(seed: int) -> None:
     outcome = run_seed(seed, "stops")
     assert outcome.is_clean, outcome.faults
@@ -140,16 +140,25 @@ def test_a_view_that_the_network_made_is(cause: str, count: int) -> None:
 @pytest.mark.parametrize(("pause_us", "count"), [(BOUND_US, 0), (BOUND_US + 1, 1)])
 def test_the_others_are_not_without_a_view_for_long(pause_us: int, count: int) -> None:
     story = [told("d1"), entered("d0", "statetrans", 100), entered("d0", "evs", 200)]
-    assert len(broken(*story, entered("d0", "op", 100 + pause_us, "installed"))) == count
+    assert (
+        len(broken(entered("d0", "op", 0), *story, entered("d0", "op", 100 + pause_us, "installed"))) == count
+    )
 
 
 def test_gathering_is_no_pause() -> None:
     story = [entered("d0", "gather", 0, "leaving"), entered("d0", "statetrans", 10 * BOUND_US)]
-    assert broken(told("d1"), *story, entered("d0", "op", 10 * BOUND_US + 1, "installed")) == []
+    assert (
+        broken(
+            entered("d0", "op", 0), told("d1"), *story, entered("d0", "op", 10 * BOUND_US + 1, "installed")
+        )
+        == []
+    )
 
 
 def test_those_who_have_just_started_or_stop_themselves_do_not_count() -> None:
     started = [Record(0, 0, Event.RECOVER, "d2"), entered("d2", "seg", 0, "started")]
+    started += [entered("d2", "rep", 1, "represented"), entered("d2", "seg", 2, "silence")]
     assert broken(told("d1"), *started, entered("d2", "op", 10 * BOUND_US, "installed")) == []
     leaving = [entered("d1", "statetrans", 0), entered("d1", "op", 10 * BOUND_US, "installed")]
-    assert broken(told("d1"), *leaving) == []
+    assert broken(entered("d1", "op", 0), told("d1"), *leaving) == []
+    assert len(broken(entered("d1", "op", 0), told("d2"), *leaving)) == 1

@@ -282,8 +282,8 @@ class DaemonMembership(Leavetaking):
     def _plan_probe(self) -> None:
         self._probe_us = min((peer.probe_us for peer in self._absent()), default=None)
 
-    def _answer(self, number: int, now_us: int) -> None:
-        self._beat(self.peers[number], now_us, question=False)
+    def _inform(self, number: int, now_us: int) -> None:
+        self._beat(self.peers[number], now_us, question=True)  # an answer would count as a round trip
 
     def ask(self, number: int, echo_us: int, now_us: int) -> None:
         """Have a neighbour, whose beat with this clock value was refused, send another one at once."""

@@ -55,8 +55,8 @@ class Leavetaking(ABC):
     def _name(self, number: int) -> str: ...
 
     @abstractmethod
-    def _answer(self, number: int, now_us: int) -> None:
-        """Tell another daemon where this one stands."""
+    def _inform(self, number: int, now_us: int) -> None:
+        """Tell another daemon, unasked, where this one stands."""
 
     # Others leave ---------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Leavetaking(ABC):
     def _release(self, now_us: int) -> None:
         """We have gone on to another view: tell those who leave the old one and wait for that."""
         for number in sorted(self.leaving.of(self.view, now_us) & self.peers.keys()):
-            self._answer(number, now_us)
+            self._inform(number, now_us)
 
     # This daemon leaves ---------------------------------------------------------------------------------
 
@@ -128,4 +128,4 @@ class Leavetaking(ABC):
             self._host.give_up()
         self._stop(now_us)
         for number in company.neighbours(self._me):
-            self._answer(number, now_us)
+            self._inform(number, now_us)

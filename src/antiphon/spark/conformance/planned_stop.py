@@ -45,8 +45,8 @@ def _pauses(model: Model, judged: "DataFrame") -> "DataFrame":
     marks = model.of(Event.STATE, Event.RECOVER, Event.CRASH, Event.STOP).join(judged, "run")
     is_life = F.col("event").isin(Event.RECOVER.value, Event.CRASH.value)
     works = (F.col("event") == Event.STATE) & (F.col("state") == "op")
-    is_lost = F.col("state").isin(*_VIEW_LOST) & (F.col("reason") != "started")
-    lost = F.when((F.col("event") == Event.STATE) & is_lost, F.struct("position", "time_us"))
+    is_lost = (F.col("event") == Event.STATE) & F.col("state").isin(*_VIEW_LOST)
+    lost = F.when(is_lost, F.struct("position", "time_us"))
     before = earlier("daemon")
     rows = marks.select(
         "run", "daemon", "position", "time_us", "event", "first_position", "most_us",
@@ -59,6 +59,7 @@ def _pauses(model: Model, judged: "DataFrame") -> "DataFrame":
     known = rows.withColumns(
         {
             "is_leaving": F.max(is_told).over(so_far),
+            "views": F.sum(F.col("works").cast("long")).over(so_far),
             "begun": F.min("lost").over(Window.partitionBy("run", "daemon", "stretch")),
         }
     )
@@ -66,6 +67,7 @@ def _pauses(model: Model, judged: "DataFrame") -> "DataFrame":
     late = known.where(
         F.col("works")
         & (F.col("is_leaving") == 0)
+        & (F.col("views") > 1)  # the first one of a life ends no pause
         & (F.col("position") > F.col("first_position"))
         & (pause_us > F.col("most_us"))
     )
