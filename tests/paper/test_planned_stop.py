@@ -220,6 +220,33 @@ def test_one_that_is_told_while_a_view_is_formed_leaves_the_next_one() -> None:
     assert cluster.story(clients[0]) == ["signal", "network c0 c1", "disconnect c0"]
 
 
+def test_one_that_has_no_view_yet_tells_those_who_would_take_it_in() -> None:
+    cluster, clients = with_members(3)
+    cluster.crash(1)
+    cluster.settle()
+    forget(cluster)
+    cluster.restart(1)
+    cluster.until(lambda: cluster.nodes[0].state == cluster.nodes[1].state == "gather", LAN.probe_max_us)
+    cluster.run(3 * DELAY_US)
+    mark = marks(cluster)
+    told(cluster, 1)
+    assert gone(cluster, 1) == 0, "there is nothing to wait for"
+    cluster.run(2 * LAN.suspect_us)
+    assert states_since(cluster, 0, mark[0]) == [("op", "nothing-new")], "no view is formed with it"
+    assert cluster.story(clients[0]) == []
+
+
+def test_strangers_are_not_taken_in_by_one_that_leaves() -> None:
+    cluster = world(3)
+    cluster.partition({0, 1}, {2})
+    cluster.settle({0, 1}, {2})
+    told(cluster, 1)
+    cluster.heal()
+    gone(cluster, 1)
+    cluster.settle()
+    assert cluster.nodes[0].view.members == (0, 2)
+
+
 def test_neighbours_that_never_answer_do_not_keep_it() -> None:
     cluster, _ = with_members(3)
     for other in (0, 2):

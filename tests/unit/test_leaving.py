@@ -39,7 +39,6 @@ def test_it_counts_for_one_process() -> None:
     leaving = knowing(OTHER)
     assert leaving.is_leaving(OTHER, 101, NOW_US)
     assert not leaving.is_leaving(OTHER, 555, NOW_US)
-    assert leaving.is_apart(OTHER, 101, NOW_US) and not leaving.is_apart(OTHER, 555, NOW_US)
     assert leaving.of(structs.replace(VIEW, incarnations=(100, 555, 102, 103)), NOW_US) == set()
 
 
@@ -56,13 +55,6 @@ def test_it_lapses() -> None:
     assert not leaving.is_leaving(OTHER, 101, late_us)
     assert leaving.has_left(OTHER, 101), "the status tells of it until there is another process"
     assert not leaving.has_left(OTHER, 555)
-
-
-def test_a_daemon_that_leaves_meets_no_stranger() -> None:
-    leaving = Leaving(ME)
-    assert not leaving.is_apart(OTHER, 101, NOW_US)
-    leaving.tell()
-    assert leaving.is_apart(OTHER, 101, NOW_US)
 
 
 def test_it_stays_for_neighbours_that_work_in_the_view() -> None:

@@ -119,7 +119,7 @@ class DaemonMembership(Leavetaking):
         peer = self.peers[number]
         if self.exclusions.is_apart(number, peer.incarnation, now_us):
             return False
-        if self.leaving.is_apart(number, peer.incarnation, now_us):
+        if self.leaving.is_leaving(number, peer.incarnation, now_us):
             return False
         since_us = self._began_us if company is None else max(self.since_us, now_us - self._fresh_us(peer))
         if not peer.is_live(since_us, now_us):
@@ -308,7 +308,7 @@ class DaemonMembership(Leavetaking):
             promised=self.promised,
             lts=self._host.clock,
             representative=self.representative,
-            welcome=self.is_live(peer.number, now_us),
+            welcome=self.is_live(peer.number, now_us) and not self.leaving.is_told,
             round=self._round if self.is_active else 0,
             stations=stations,
         )

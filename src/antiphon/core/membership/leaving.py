@@ -44,10 +44,6 @@ class Leaving:
         said, since_us = self._said.get(daemon, (0, 0))
         return said == incarnation and daemon in self._said and now_us - since_us < limits.LEAVING_LASTS_US
 
-    def is_apart(self, daemon: int, incarnation: int, now_us: int) -> bool:
-        """Whether there is no use in meeting a daemon that is not in the view: it leaves, or we do."""
-        return self.is_told or self.is_leaving(daemon, incarnation, now_us)
-
     def has_left(self, daemon: int, incarnation: int) -> bool:
         """Whether this process, which was the newest of its daemon, has left by its own word."""
         return daemon in self._said and self._said[daemon][0] == incarnation
