@@ -45,15 +45,6 @@ def _word_for_every_process(original: Original) -> Original:
     return is_leaving
 
 
-def _leaver_gives_up(original: Original) -> Original:
-    """With the first neighbour that has gone on, it tells all that it has given up the view."""
-
-    def went_on(leaving: Leaving, neighbour: int) -> None:
-        leaving._gone_on.update(range(1_000))
-
-    return went_on
-
-
 STOPS: tuple[Mutant, ...] = (
     Mutant(
         "sessions not ended", "a daemon that stops leaves the view while its clients are members of groups",
@@ -75,9 +66,5 @@ STOPS: tuple[Mutant, ...] = (
         "word for every process", "a daemon that has left is not taken in again",
         frozenset(("2.16",)), Leaving, "is_leaving", _word_for_every_process, "stops",
         shown_by=1,
-    ),
-    Mutant(
-        "leaver gives up", "a daemon that stops gives up the view when the first neighbour has gone on",
-        frozenset(("stop",)), Leaving, "went_on", _leaver_gives_up, "stops", shown_by=4,
     ),
 )  # fmt: skip
