@@ -141,6 +141,17 @@ smallest ones are twenty times fewer."""
 ROUNDS_KEPT = 64
 """Membership rounds that a daemon remembers, for `antiphon explain`."""
 
+# Planned stop ---------------------------------------------------------------------------------------------
+LEAVING_LASTS_US = 10_000_000
+"""For how long a daemon that says that it leaves is left out of views. It is gone sooner, and its next
+process is another one; a word that was made up in its name is forgotten."""
+STOP_DRAIN_US = 1_000_000
+"""How long a daemon that is told to stop waits at most, beyond its `suspect_ms`, until what its clients have
+sent is everywhere, and again until the ends of their sessions are."""
+STOP_LEAVE_US = 1_000_000
+"""How long it waits at most, beyond the time in which daemons gather, until its neighbours have gone on
+without it."""
+
 # Standstill -----------------------------------------------------------------------------------------------
 STALL_BUSY_BYTES_PER_S = 4 * 1024
 """While this much data comes in, what a daemon waits for may be behind it in the queue of a slow path: of a

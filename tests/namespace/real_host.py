@@ -87,6 +87,8 @@ class RealHost:
         self._restarts = restarts
         self._step_us = 0
         self._pauses = 0
+        self._ended: Callable[[], None] | None = None
+        """What to do when the daemon, which is told to stop, has ended."""
         self._life: Life | None = None
         self._launch: asyncio.Task[None] | None = None
         self._burial: asyncio.Task[None] | None = None
@@ -159,7 +161,11 @@ class RealHost:
         data = os.read(life.process.stdout.fileno(), 65_536)
         if not data:
             self._around.loop.remove_reader(life.process.stdout.fileno())
-            if life in (self._life, self._reserve):
+            if life is self._life and self._ended is not None:
+                ended = self._ended
+                self.crash()
+                ended()
+            elif life in (self._life, self._reserve):
                 ended = AssertionError(f"daemon {self.name} ended:\n{self.log()}")
                 self._around.fail(ended)
                 if not life.ready.done():
@@ -175,11 +181,26 @@ class RealHost:
             for state in lines:
                 self._around.entered(self.number, state.decode())
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the daemon is told to stop and has not ended."""
+        return self._ended is not None
+
+    def stop(self, bound_us: int, ended: Callable[[], None]) -> None:
+        """The daemon is told to stop, takes leave and ends; then `ended` is called. On a real machine nobody
+        can promise `bound_us`."""
+        if self._life is None or self.is_leaving:
+            return
+        self._ended = ended
+        self._around.note(Record(0, 0, Event.STOP, self.name))
+        self._life.process.send_signal(signal.SIGTERM)
+
     def crash(self) -> None:
         """The daemon is gone, and with it all sessions and its pause."""
         if not self.is_running:
             return
         self.is_running = self.is_paused = False
+        self._ended = None
         assert self._launch is not None
         self._launch.cancel()
         life, self._life = self._life, None

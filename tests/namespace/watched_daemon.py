@@ -115,7 +115,9 @@ def main() -> None:
         for mutant in MUTANTS:
             if mutant.name in mutants:
                 stack.enter_context(mutant.active())
-        runtime.Daemon(config, name, observer=DiaryWatcher(config, name, Pen(Path(diary)))).run()
+        daemon = runtime.Daemon(config, name, observer=DiaryWatcher(config, name, Pen(Path(diary))))
+        signal.signal(signal.SIGTERM, lambda *_: daemon.leave())
+        daemon.run()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import Loose, PacketKind
 
 STATION_VECTOR = octets(
-    "97                  # array of seven",
+    "98                  # array of eight",
     "02                  # daemon",
     "CE0A0B0C0D          # incarnation",
     "CD0400              # serial",
@@ -28,8 +28,9 @@ STATION_VECTOR = octets(
     "C402 0302           # mask of the daemons that it hears and that hear it: 0, 1 and 9",
     "91                  # one daemon that it leaves out",
     "93 09 CE0A0B0C0E CE000F4240 # daemon 9, its incarnation, for another 1,000,000 us",
+    "C3                  # it was told to stop",
 )
-STATION = Station(2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02", ((9, 0x0A0B0C0E, 1_000_000),))
+STATION = Station(2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02", ((9, 0x0A0B0C0E, 1_000_000),), True)
 BEAT_VECTOR = octets(
     "9B                  # array of eleven",
     "CE000F4240          # sender's clock: 1,000,000 us",

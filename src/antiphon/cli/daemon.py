@@ -22,6 +22,9 @@ def daemon(
 ) -> None:
     """Run one daemon in the foreground until SIGTERM or Ctrl-C stops it; it logs to stderr.
 
+    A daemon that is told to stop takes leave of its clients and of the other daemons first, so that none has
+    to find out by silence; a second SIGTERM or Ctrl-C ends it at once.
+
     \b
     Example:
       antiphon daemon --config cluster.toml --name oslo1
@@ -32,7 +35,10 @@ def daemon(
 
     def stop(number: int, _frame: FrameType | None) -> None:
         told.append(number)
-        running.stop()
+        if len(told) == 1:
+            running.leave()
+        else:
+            running.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)

@@ -134,6 +134,8 @@ def _absence(peer: dict[str, Any] | None) -> str:
     if peer["heard_us_ago"] is None:
         return "never heard"
     heard = f"heard {duration(peer['heard_us_ago'])} ago"
+    if peer.get("has_left"):
+        return f"it has left by its own word, {heard}"
     if peer["damped_us"]:
         times = counted(peer["losses"], "time")
         return f"{heard}, but lost {times}: not trusted for another {duration(peer['damped_us'])}"

@@ -94,6 +94,7 @@ def open_session(
     places: Sequence[str], hello: frames.Connect, timeout_s: float, trace: Path | None = None
 ) -> Opened:
     """A session with the first daemon that answers; Refused if it declines, ConnectError if none answers.
+    A daemon that is about to stop counts as none.
 
     With `trace`, a folder that is there, what happens to the session is written down in it.
     """
@@ -104,9 +105,9 @@ def open_session(
             if trace is not None:
                 _begin_trace(opened, hello, timeout_s, trace)
             return opened
-        except Refused:
-            raise
         except ConnectError as error:
+            if isinstance(error, Refused) and error.code != frames.STOPPING:
+                raise
             failures.append(str(error))
     raise ConnectError("; ".join(failures))
 

@@ -9,6 +9,7 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 - `endings`: (session number, Goodbye) pairs: sessions that the node has ended; the driver writes the
   Goodbye, closes the connection and clears them; no further event may name these sessions
 - `next_deadline_us()`: when to call `timeout` at the latest
+- `departure.is_over`: after `departure.begin`, a planned stop: whether the daemon may end
 - `reads(session)`: whether the driver should read this client's connection now (back-pressure), and
   `sessions.input_room` how many bytes of bundles at most; of a single one that is larger, all
 
@@ -26,6 +27,7 @@ from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
+from antiphon.core.departure import Departure
 from antiphon.core.effects import Datagram
 from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
@@ -97,9 +99,10 @@ class Node:
         self.merging: Merging | None = None
         """While groups are put together after daemons have come."""
         self.regrouping = Regrouping(self)
+        self.departure = Departure(self)
         self._observer = observer
         self._slow = SlowSessions(config.settings, self.sessions, self.backpressure)
-        self._requests = Requests(name, self.me, self.sessions, self.frames, config.settings.slow_policy)
+        self.requests = Requests(name, self.me, self.sessions, self.frames, config.settings.slow_policy)
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[Header, GroupEvent]] = []  # seen before groups can count them
@@ -261,6 +264,7 @@ class Node:
         deadline_us = earliest_us(
             self.membership.next_deadline_us(), self.backpressure.due_us(self.membership.is_active)
         )
+        deadline_us = earliest_us(deadline_us, self.departure.next_deadline_us())
         term = self._working()
         if term is not None:
             deadline_us = earliest_us(deadline_us, term.next_deadline_us())
@@ -274,7 +278,7 @@ class Node:
     def connect(self, request: frames.Connect, now_us: int) -> frames.Welcome | frames.Refuse:
         """A client asks for a session; a Welcome carries its number. The driver writes the answer."""
         self.delivery.changed()
-        return self._requests.connect(request)
+        return self.requests.connect(request)
 
     def control(self, session: int, request: frames.FromClient, now_us: int) -> None:
         """A control frame other than Connect came from this session.
@@ -282,9 +286,9 @@ class Node:
         After Disconnect the node ends the session by itself, through `endings`.
         """
         client = self._session(session)
-        self._requests.control(client, request)
+        self.requests.control(client, request)
         if client.is_leaving:
-            self._stop_listening(client)
+            self.stop_listening(client)
         self.is_settled = False
 
     def submit(self, session: int, bundle: bytearray, now_us: int) -> None:
@@ -294,7 +298,7 @@ class Node:
         says Goodbye with the reason and calls `lost`.
         """
         client = self._session(session)
-        self._requests.submit(client, bundle)
+        self.requests.submit(client, bundle)
         if client.priority:
             self.sessions.sent(client, now_us)
         self.is_settled = False
@@ -303,8 +307,8 @@ class Node:
         """The client's connection broke, or the driver closed it: the session leaves its groups."""
         client = self._session(session)
         client.is_connected = False
-        self._requests.end(client)
-        self._stop_listening(client)
+        self.requests.end(client)
+        self.stop_listening(client)
         self.is_settled = False
 
     def backlog(self, session: int, waiting_bytes: int, read_bytes: int, now_us: int) -> Band:
@@ -318,7 +322,7 @@ class Node:
         self.is_settled = False
         return self._slow.told(client, waiting_bytes, read_bytes, now_us)
 
-    def _stop_listening(self, session: Session) -> None:
+    def stop_listening(self, session: Session) -> None:
         """Nothing more goes to this session, and nobody waits for it."""
         self.backpressure.caught_up(session.number)
         self.sessions.dropping.discard(session.number)
@@ -378,16 +382,9 @@ class Node:
         new = self._term_of(view, self.term.order.lines.clock, now_us)
         self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
-            self.config,
-            self.me,
-            self.term,
-            new,
-            self._origin_in(new),
-            self.delivery,
-            self.merging,
-            self._commitment,
-            self._observer,
-        )
+            self.config, self.me, self.term, new, self._origin_in(new), self.delivery, self.merging,
+            self._commitment, self._observer,
+        )  # fmt: skip
         self._changeover.begin(now_us)
 
     def give_up(self) -> None:
@@ -506,8 +503,13 @@ class Node:
             if pressure is not None:
                 self.forwarder.pressure(pressure)
         term = self._working()
-        if term is None:
-            return
+        if term is not None:
+            self._send_on(term, now_us)
+        if self.sessions.is_closed:
+            self.departure.go_on(now_us)
+
+    def _send_on(self, term: Term, now_us: int) -> None:
+        """Let what a view has to say go out."""
         term.forwarder.timeout(now_us)
         term.announce(now_us)
         if term.ring is not None:

@@ -131,6 +131,7 @@ def _peer(node: "Node", peer: Peer, now_us: int) -> dict[str, object]:
         "rtt_us": peer.rtt_us,
         "losses": peer.losses,
         "damped_us": max(0, peer.damped_until_us - now_us),
+        "has_left": node.membership.leaving.has_left(peer.number, peer.incarnation),
     }
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -23,7 +23,8 @@ from antiphon.runtime.status import has_formed
 _START_TIMEOUT_S = 20.0
 _START_EACH_S = 2.0
 """More for each daemon: they start at the same time, on as many cores as there are."""
-_STOP_TIMEOUT_S = 5.0
+_STOP_TIMEOUT_S = 15.0
+"""More than a daemon takes that is told to stop, whatever the others do."""
 _SPREAD = ".spread"
 """Behind the place of our own clients."""
 _VIEW_LINE = " is in view "
@@ -52,8 +53,8 @@ class DaemonProcesses:
         ]
         self._patience_s = _START_TIMEOUT_S + _START_EACH_S * len(self._names)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        stack.callback(self._stop_all)
         for number in range(len(self._names)):
-            stack.callback(self.stop, number)
             self._start(number)
         for number in range(len(self._names)):
             self._wait_for(number)
@@ -94,9 +95,14 @@ class DaemonProcesses:
         return sum(_VIEW_LINE in line for line in log)
 
     def stop(self, number: int) -> None:
-        """End a daemon in order."""
+        """End a daemon in order: it takes leave of the others first."""
         self.resume(number)
         stop_daemon(self._processes[number])
+
+    def _stop_all(self) -> None:
+        for number in self._processes:
+            self.resume(number)
+        stop_daemons(self._processes.values())
 
 
 @contextmanager
@@ -179,9 +185,23 @@ def _wait_formed(addresses: list[str], names: tuple[str, ...], patience_s: float
         time.sleep(0.02)
 
 
+def stop_daemons(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """End daemons in order, or else by force: all are told before any is waited for, so that none takes
+    leave of one that is about to go, too."""
+    processes = list(processes)
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        _wait_for_end(process)
+
+
 def stop_daemon(process: subprocess.Popen[bytes]) -> None:
     """End a daemon in order, or else by force."""
     process.terminate()
+    _wait_for_end(process)
+
+
+def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:

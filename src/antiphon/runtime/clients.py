@@ -97,7 +97,8 @@ class Clients:
         self._sessions: dict[int, Connection] = {}
         self.successors = Successors(node.sessions, self._sessions)
         self._greetings: dict[Connection, None] = {}
-        self._farewells: dict[Connection, None] = {}
+        self.farewells: dict[Connection, None] = {}
+        """Clients that have not read their last output yet."""
         self._paused: dict[Connection, None] = {}
         self._behind: dict[Connection, None] = {}
         """Sessions that were warned and do not keep up yet."""
@@ -177,7 +178,7 @@ class Clients:
             self._go_on_accepting()
 
     def next_deadline_us(self) -> int | None:
-        deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self._farewells) if some]
+        deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self.farewells) if some]
         parts = (self.answers, self.input, self.successors)
         others = (self._accepts_at_us, *(part.next_deadline_us() for part in parts))
         deadlines += (other for other in others if other is not None)
@@ -191,7 +192,7 @@ class Clients:
             self.counters.greeting_timeouts += 1
             reason = f"no session asked for in {GREETING_TIMEOUT_US // 1_000_000} s"
             self._farewell(late, frames.Goodbye("greeting-timeout", reason), now)
-        while self._farewells and (late := next(iter(self._farewells))).deadline_us <= now:
+        while self.farewells and (late := next(iter(self.farewells))).deadline_us <= now:
             self._close(late)
         if self._accepts_at_us is not None and self._accepts_at_us <= now:
             self._go_on_accepting()
@@ -207,22 +208,27 @@ class Clients:
 
     def stop(self) -> None:
         """Say goodbye to everybody, as far as their sockets take it at once, and close everything."""
-        last_word = frames.encode_control(frames.Goodbye("stopping", "the daemon is stopping"))
+        last_word = frames.encode_control(frames.Goodbye(frames.STOPPING, frames.STOPPING_REASON))
         for connection in [*self._sessions.values(), *self._greetings]:
             connection.queue(last_word)
-        for connection in [*self._sessions.values(), *self._greetings, *self._farewells]:
+        for connection in [*self._sessions.values(), *self._greetings, *self.farewells]:
             connection.flush()
             connection.finish()
             self._close(connection)
         self._sessions.clear()
+        self.close_doors()
+
+    def close_doors(self) -> None:
+        """No client comes in any more: whoever looks for a daemon finds another one."""
         for listener in self._listeners:
             if self._accepts_at_us is None:
                 self._loop.unregister(listener.fileno())
             listener.close()
+        self._listeners, self._accepts_at_us = [], None
 
     def forget(self) -> None:
         """Close only this process's copies of the descriptors, and say nothing."""
-        for connection in [*self._sessions.values(), *self._greetings, *self._farewells]:
+        for connection in [*self._sessions.values(), *self._greetings, *self.farewells]:
             connection.close()
         for listener in self._listeners:
             listener.forget()
@@ -549,7 +555,7 @@ class Clients:
 
     def _relieve(self, now: int) -> None:
         """Too much waits for all clients together: cut off those for whom most does."""
-        everyone = [*self._sessions.values(), *self._greetings, *self._farewells]
+        everyone = [*self._sessions.values(), *self._greetings, *self.farewells]
         for connection in self.output.heaviest(everyone):
             self.counters.over_budget += 1
             if connection.phase in (Phase.OPEN, Phase.GREETING):
@@ -573,8 +579,8 @@ class Clients:
         """
         self._greetings.pop(connection, None)
         self._forget_input(connection)
-        self._make_room(self._farewells, FAREWELLS_MAX)
-        self._farewells[connection] = None
+        self._make_room(self.farewells, FAREWELLS_MAX)
+        self.farewells[connection] = None
         self._paused.pop(connection, None)
         connection.is_paused = False
         connection.phase = Phase.FAREWELL
@@ -591,7 +597,7 @@ class Clients:
 
     def _close(self, connection: Connection) -> None:
         self._forget_input(connection)
-        for crowd in (self._greetings, self._farewells, self._paused, self._behind):
+        for crowd in (self._greetings, self.farewells, self._paused, self._behind):
             crowd.pop(connection, None)
         if connection.interest:
             self._loop.unregister(connection.fileno())

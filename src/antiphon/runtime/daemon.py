@@ -44,6 +44,10 @@ ROUNDS_PER_TURN = 4
 """Carrying out effects may cause new ones (a queue fills, a client is cut off); what is left after these
 rounds waits for the next turn, which then comes at once."""
 STOP_TIMEOUT_S = 10.0
+FAREWELLS_US = 1_000_000
+"""How long a daemon that has left the others waits at most until its clients have taken their last output."""
+CLOSINGS_US = 100_000
+"""How long it waits for clients that have, until they hang up."""
 DROPS_INTERVAL_US = 5_000_000
 LOOK_INTERVAL_US = 1_000_000
 """Between two looks at buffers and links, for the trace."""
@@ -96,6 +100,10 @@ class Daemon:
         self._look_at_us = 0
         self._thread: threading.Thread | None = None
         self._is_stopping = False
+        self._is_leaving = False
+        self._closed_us = 0
+        self._gone_us: int | None = None
+        """When the others were known to have gone on without this daemon."""
         self._loop: Loop | None = None
         self._listeners: list[Listener] = []
         self._told_drops: Counter[str] = Counter()
@@ -133,13 +141,23 @@ class Daemon:
         self._thread = threading.Thread(target=self._serve, name=f"antiphon-{self.name}", daemon=True)
         self._thread.start()
 
+    def leave(self) -> None:
+        """Let the daemon end in a planned way, from any thread and also by a signal handler: its sessions and
+        the other daemons are told first, so that nobody has to find out. Returns at once."""
+        self._is_leaving = True
+        self._wake()
+
     def stop(self) -> None:
-        """End the daemon, from any thread; sessions get a Goodbye. A started thread has ended on return."""
+        """End the daemon now, from any thread; sessions get a Goodbye, other daemons find out by silence. A
+        started thread has ended on return."""
         self._is_stopping = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(lambda: None)
+        self._wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(STOP_TIMEOUT_S)
+
+    def _wake(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(lambda: None)
 
     def __enter__(self) -> "Daemon":
         self.start()
@@ -232,7 +250,11 @@ class Daemon:
                 if node_deadline_us is not None and node_deadline_us <= now:
                     self._node.timeout(now)
                 self._timeouts(now)
+                if self._is_leaving:
+                    self._take_leave(now)
                 is_settled = self._settle(now)
+                if self._node.departure.is_over and self._is_read(now):
+                    break
         except Exception:
             _logger.exception("daemon %s ends because of a mistake of its own", self.name)
             raise
@@ -249,6 +271,26 @@ class Daemon:
                     closing.callback(self._streams.close)
                 closing.callback(self._clients.stop)
             _logger.info("daemon %s has stopped", self.name)
+
+    def _take_leave(self, now: int) -> None:
+        """Begin a planned stop."""
+        self._is_leaving = False
+        _logger.info("daemon %s is told to stop and takes leave", self.name)
+        if self._watcher is not None:
+            self._watcher.leaves()
+        self._clients.close_doors()
+        self._node.departure.begin(now)
+
+    def _is_read(self, now: int) -> bool:
+        """Whether clients have read their last output, or had their time; for a daemon that has left."""
+        if self._gone_us is None:
+            self._gone_us = now
+            self._closed_us = now + CLOSINGS_US
+        farewells = self._clients.farewells
+        if now >= self._closed_us:  # output that is not written yet has more time
+            self._closed_us = self._gone_us + FAREWELLS_US
+            return now >= self._closed_us or not any(client.waiting_bytes for client in farewells)
+        return not farewells
 
     def forget(self) -> None:
         """In a forked child: close our copies of the descriptors.
@@ -279,6 +321,8 @@ class Daemon:
             deadlines.append(self._streams.next_deadline_us())
         if self._watcher is not None:
             deadlines.append(self._look_at_us)
+        if self._gone_us is not None:
+            deadlines.append(self._closed_us)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _timeouts(self, now: int) -> None:

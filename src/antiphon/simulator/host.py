@@ -78,6 +78,8 @@ class Host:
         """When the daemon will handle what has gathered."""
         self._wake_us: int | None = None
         self._overdue = 0
+        self._ended: Callable[[], None] | None = None
+        """What to do when the daemon, which is told to stop, has ended."""
 
     @property
     def name(self) -> str:
@@ -93,6 +95,11 @@ class Host:
     def is_paused(self) -> bool:
         """Whether the daemon handles nothing now."""
         return self._paused_until_us > self._world.now_us
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the daemon is told to stop and has not ended."""
+        return self._ended is not None
 
     @property
     def has_work(self) -> bool:
@@ -155,6 +162,21 @@ class Host:
         self._readers.clear()
         self._paused_until_us = 0
         self._forget()
+
+    def stop(self, bound_us: int, ended: Callable[[], None]) -> None:
+        """The daemon is told to stop, takes leave and ends; then `ended` is called. The others are to be
+        without a view for `bound_us` at most; 0: no matter for how long."""
+        node = self.node
+        if node is None or self.is_leaving:
+            return
+        self._note(Event.STOP, incarnation=node.incarnation, bound_us=bound_us)
+        self._ended = ended
+        if self._is_busy:
+            self._gathered.append((node.departure.begin, ()))
+            self._gather()
+        else:
+            node.departure.begin(self.clock_us)
+            self._settle(node)
 
     def pause(self, for_us: int) -> None:
         """From now on the daemon handles nothing."""
@@ -297,7 +319,12 @@ class Host:
             if self.daemon.gathers_us:  # the rest of its work comes after what gathers until then
                 self._gather()
                 break
-        self._sleep(node)
+        if node.departure.is_over and self._ended is not None:
+            ended = self._ended
+            self.crash()
+            ended()
+        else:
+            self._sleep(node)
 
     def _sleep(self, node: Node) -> None:
         """Plan to wake at the node's next deadline, or a bit later where deadlines are served late."""
@@ -348,7 +375,7 @@ class Host:
         hello = frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, slow=slow)
         answer = node.connect(hello, self.clock_us)
         if isinstance(answer, frames.Refuse):
-            if answer.code == "name-taken":
+            if answer.code in ("name-taken", frames.STOPPING):
                 return None
             raise AssertionError(f"{name} was refused: {answer.reason}")
         world = self._world
@@ -403,9 +430,10 @@ class Host:
 
     def _write(self, node: Node, sessions: tuple[int, ...], frame: bytes | bytearray | memoryview) -> None:
         output: Output | None = None
+        ending = {session for session, _ in node.endings}
         for session in sessions:
             client = self.clients.get(session)
-            if client is None or not client.open:
+            if client is None or not client.open or (session in ending and client in self._readers):
                 continue
             if output is None:
                 output = read_frame(frame)

@@ -40,6 +40,14 @@ class Restart(Incident, frozen=True):
     """What its monotonic clock shows if the whole machine was started anew; otherwise that has gone on."""
 
 
+class Stop(Incident, frozen=True):
+    """A daemon is told to stop: it takes leave of its clients and of the others, and ends."""
+
+    daemon: str
+    back_us: int | None = None
+    """How long after its end it is started again; None: it is not."""
+
+
 class Pause(Lasting, frozen=True):
     """A daemon handles nothing for a while, and then everything that its socket could hold."""
 
@@ -139,6 +147,7 @@ class Exodus(Incident, frozen=True):
 AnyIncident = (
     Crash
     | Restart
+    | Stop
     | Pause
     | Partition
     | Heal
@@ -170,7 +179,7 @@ class Trigger(Struct, frozen=True, omit_defaults=True):
 def named(incident: AnyIncident) -> tuple[str, ...]:
     """The daemons without which an incident makes no sense."""
     match incident:
-        case Crash() | Restart() | Pause() | Flood() | Visit() | Exodus():
+        case Crash() | Restart() | Stop() | Pause() | Flood() | Visit() | Exodus():
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons

@@ -87,6 +87,9 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """Daemons that do not run at the end; all others do."""
     damage: tuple[AnyIncident, ...] = ()
     """What stays when everything else is healed."""
+    stop_bound_us: int = 0
+    """For how long the others may be without a view because of a planned stop; 0 where other troubles may
+    stop them, too."""
 
     def chance(self, what: str) -> Random:
         """The generator for one thing in this run."""

@@ -23,6 +23,7 @@ from antiphon.simulator.incidents import (
     Partition,
     Pause,
     Restart,
+    Stop,
     Trigger,
     Trouble,
     Usurp,
@@ -85,9 +86,9 @@ class Stage:
         world = self.world
         for host in world.hosts:
             host.resume()
-            if host.name in self.plan.dead:
+            if host.name in self.plan.dead or host.is_leaving:
                 host.crash()
-            else:
+            if host.name not in self.plan.dead:
                 host.start()
         self._heal()
         for incident in self.plan.damage:
@@ -123,6 +124,8 @@ class Stage:
                 self.world.hosts[self._number[incident.daemon]].crash()
             case Restart():
                 self.world.hosts[self._number[incident.daemon]].start(incident.step_us, incident.uptime_us)
+            case Stop():
+                self._stop(incident)
             case Pause():
                 self.world.hosts[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
             case Partition():
@@ -151,6 +154,19 @@ class Stage:
                 number = self._number[incident.daemon]
                 for client in list(self.world.hosts[number].clients.values()):
                     self._end_visit(number, client, False)
+
+    def _stop(self, incident: Stop) -> None:
+        host = self.world.hosts[self._number[incident.daemon]]
+
+        def come_back() -> None:
+            if not self.is_over:
+                host.start()
+
+        def ended() -> None:
+            if incident.back_us is not None:
+                self.world.schedule(self.world.now_us + incident.back_us, come_back)
+
+        host.stop(self.plan.stop_bound_us, ended)
 
     def _both_ways(self, daemons: tuple[str, str]) -> list[Pair]:
         one, other = (self._number[name] for name in daemons)

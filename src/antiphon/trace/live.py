@@ -39,8 +39,12 @@ class LiveWatcher(Watcher):
         for sample in link_samples(node, now_us):
             self.scroll.append(sample)
 
+    def leaves(self) -> None:
+        """The daemon is told to stop in a planned way."""
+        self._note_life(Event.STOP)
+
     def ended(self) -> None:
-        """The daemon has stopped, which for its peers is the same as a crash."""
+        """The daemon has stopped: nothing happens at it any more, as after a crash."""
         self._note_life(Event.CRASH)
         self.scroll.close()
 

@@ -251,6 +251,12 @@ STANDSTILL = Promise(
     "no view ends because of a standstill or of a state that cannot be, unless packets came that no daemon "
     "had sent",
 )
+PLANNED_STOP = Promise(
+    "stop",
+    "a planned stop",
+    "where daemons are only told to stop, and started, no group has a transitional signal or a view that the "
+    "network made, and no other daemon is without a view for longer than a few round trips",
+)
 CAUSES = Promise(
     "causes",
     "no effect without its cause",

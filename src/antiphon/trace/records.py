@@ -2,8 +2,8 @@
 
 The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), and some of our own that speak
 of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
-(how full a daemon is), `link` (how a link does), and `restored` (the network's faults are over). The file
-format is described in docs/reference/trace.md.
+(how full a daemon is), `link` (how a link does), `stop` (a daemon is told to stop, and takes leave), and
+`restored` (the network's faults are over). The file format is described in docs/reference/trace.md.
 """
 
 from enum import StrEnum
@@ -40,6 +40,7 @@ class Event(StrEnum):
     SLOW = "slow"
     RECOVER = "recover"
     CRASH = "crash"
+    STOP = "stop"
     SVIEW = "sview"
     STRANSSIG = "stranssig"
     SSEND = "ssend"
@@ -89,7 +90,7 @@ class Record(Struct, omit_defaults=True, gc=False):
     buffers: dict[str, tuple[int, int]] = {}
     """Name: (used, limit)."""
     incarnation: int = 0
-    """Recover and crash: of the daemon that begins or ends; connect: of the process's daemon."""
+    """Recover, stop and crash: of the daemon that begins or ends; connect: of the process's daemon."""
     daemon_view: int = 0
     """Sview: the new one; stranssig: the one that ends; link: the one for which the link was made."""
     incarnations: tuple[int, ...] = ()
@@ -109,7 +110,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     parts: tuple[tuple[str, ...], ...] = ()
     """Restored: the sets of living daemons that can reach one another from now on."""
     bound_us: int = 0
-    """Restored: within this time each of `parts` is to be one daemon view, for good."""
+    """Restored: within this time each of `parts` is to be one daemon view, for good. Stop: the others are
+    without a view for this time at most; 0 if there are other troubles that may stop them."""
     peer: str = ""
     """Link: the daemon at its other end."""
     link: dict[str, int] = {}

@@ -22,6 +22,10 @@ from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
 PROTOCOL_VERSION = 3
 
+STOPPING = "stopping"
+"""The code of a Goodbye or Refuse because the daemon stops: another daemon may take the client."""
+STOPPING_REASON = "the daemon is stopping"
+
 HEAD = Layout("!IB")
 HEAD_BYTES = HEAD.size
 

@@ -35,6 +35,8 @@ class Station(Struct, frozen=True, array_like=True):
     """Mask of the daemons that it hears and that hear it, little end first."""
     left_out: tuple[Exclusion, ...] = ()
     """The daemons that it leaves out of views by its own decision, because views with them stood still."""
+    leaving: bool = False
+    """Whether it was told to stop: views are to be formed without it."""
 
 
 class Beat(Struct, frozen=True, array_like=True):

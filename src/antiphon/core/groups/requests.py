@@ -38,6 +38,8 @@ class Requests:
             return frames.Refuse(
                 "version", f"this daemon speaks version {frames.PROTOCOL_VERSION}, not {request.version}"
             )
+        if self._sessions.is_closed:
+            return frames.Refuse(frames.STOPPING, frames.STOPPING_REASON)
         if len(self._sessions) >= limits.SESSIONS_MAX:
             return frames.Refuse("full", f"this daemon has its {limits.SESSIONS_MAX} sessions")
         if not 0 <= request.priority <= PRIORITY_MAX:

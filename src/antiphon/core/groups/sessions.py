@@ -87,6 +87,8 @@ class Sessions:
     """
 
     def __init__(self, daemon: str) -> None:
+        self.is_closed = False
+        """Whether the daemon stops: no session comes, and nothing more is taken from those that are there."""
         self.input_bytes = 0
         self.waiting = 0
         """Bundles that wait for their turn."""
@@ -287,4 +289,5 @@ class Sessions:
 
     def wants_input(self, session: Session) -> bool:
         """Whether its queue has room."""
-        return session.input_bytes < limits.SESSION_INPUT_MAX_BYTES and not session.is_leaving
+        has_room = session.input_bytes < limits.SESSION_INPUT_MAX_BYTES
+        return has_room and not session.is_leaving and not self.is_closed

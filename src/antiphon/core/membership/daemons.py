@@ -13,6 +13,7 @@ Deviations, each because the text leaves a hole or a WAN asks for more:
   leaves it to each daemon's own detection
 - a daemon that was itself paused adds the pause to its patience with everybody
 - daemons because of which views stand still again and again are left out for a while (`exclusions`)
+- a daemon that is told to stop says so, and the others go on without it (`leaving`)
 Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.16 and 2.20.
 """
 
@@ -21,7 +22,9 @@ from collections.abc import Collection
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.membership.exclusions import Exclusions
+from antiphon.core.membership.friends import is_friend
 from antiphon.core.membership.gathering import Gathering, Pair
+from antiphon.core.membership.leavetaking import Leavetaking
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.patience import (
     GATHERS_MAX,
@@ -36,13 +39,13 @@ from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.membership.voice import Voice
-from antiphon.core.overlay.topology import missing_links, site_representative
+from antiphon.core.overlay.topology import site_representative
 from antiphon.wire import membership as words
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import PacketKind
 
 
-class DaemonMembership:
+class DaemonMembership(Leavetaking):
     """The membership of one daemon: beats and proposals in and out, decisions to the host."""
 
     def __init__(
@@ -55,6 +58,7 @@ class DaemonMembership:
         view: DaemonView,
         now_us: int,
     ) -> None:
+        super().__init__(me)
         self.state = State.OP
         self.view = view
         """The installed view."""
@@ -116,6 +120,8 @@ class DaemonMembership:
         peer = self.peers[number]
         if self.exclusions.is_apart(number, peer.incarnation, now_us):
             return False
+        if self.leaving.is_leaving(number, peer.incarnation, now_us):
+            return False
         since_us = self._began_us if company is None else max(self.since_us, now_us - self._fresh_us(peer))
         if not peer.is_live(since_us, now_us):
             return False
@@ -169,8 +175,7 @@ class DaemonMembership:
             self._lose(Reason.RESTARTED, peer.number, f"{self._name(peer.number)} was restarted", now_us)
             return True
         if beat.promised >= company.id and beat.engaged != company.id:
-            detail = f"{self._name(peer.number)} has given up the view"
-            self._lose(Reason.ABANDONED, peer.number, detail, now_us)
+            self._lose_member(peer, incarnation, now_us)
             return True
         return False
 
@@ -206,7 +211,7 @@ class DaemonMembership:
             if not is_member or beat.round <= self._finished_round:
                 return  # `_meet` decides about others; and a search that is over is not begun again
             self._round = beat.round
-            self._gather(Reason.ASKED, peer.number, f"{self._name(peer.number)} gathers", now_us)
+            self._join_search(peer, beat, now_us)
         elif is_member:
             self._round = max(self._round, beat.round)
         for station in beat.stations:
@@ -219,6 +224,8 @@ class DaemonMembership:
                 self.exclusions.adopt(station.left_out, now_us)
                 self._changed_us = now_us
                 self._beat_us = min(self._beat_us, now_us + self.timing.join_us // 8)
+                if self.leaving.adopt(station, now_us):
+                    self._part_with(station.daemon, now_us)
 
     def _refresh(self, now_us: int) -> None:
         """Bring our own station and the list of others up to date."""
@@ -233,6 +240,7 @@ class DaemonMembership:
             0 if view is None else len(view.members),
             words.mask_bytes(live),
             self.exclusions.told(now_us),
+            self.leaving.is_told,
         )
         if self._gathering.learn(station, now_us):
             self._changed_us = now_us
@@ -240,20 +248,8 @@ class DaemonMembership:
             self._changed_us = now_us
 
     def _is_friend(self, peer: Peer) -> bool:
-        """Whether what is gathered is exchanged with a peer. In a working view: with neighbours. Otherwise
-        those who speak for others talk to each other and to those they speak for, unless the only way leads
-        past them."""
-        company = self.company
-        if company is not None and peer.number in company.members:
-            return peer.number in company.neighbours(self._me)  # they pass it on
-        speaker = peer.representative
-        if self.representative == self._me:
-            return speaker in (peer.number, self._me) or not self._hears(speaker)
-        if peer.number == self.representative:
-            return True
-        if self._gathering.vouches(self.representative, peer.number):
-            return False
-        return speaker == peer.number or not self._gathering.vouches(self.representative, speaker)
+        """Whether what is gathered is exchanged with a peer."""
+        return is_friend(peer, self._me, self.company, self.representative, self._gathering, self._hears)
 
     def _hears(self, number: int) -> bool:
         """Whether the peer who speaks for another one works with us itself."""
@@ -291,6 +287,9 @@ class DaemonMembership:
     def _plan_probe(self) -> None:
         self._probe_us = min((peer.probe_us for peer in self._absent()), default=None)
 
+    def _inform(self, number: int, now_us: int) -> None:
+        self._beat(self.peers[number], now_us, question=True)  # an answer would count as a round trip
+
     def ask(self, number: int, echo_us: int, now_us: int) -> None:
         """Have a neighbour, whose beat with this clock value was refused, send another one at once."""
         self._beat(self.peers[number], now_us, question=True, echo_us=echo_us)
@@ -314,7 +313,7 @@ class DaemonMembership:
             promised=self.promised,
             lts=self._host.clock,
             representative=self.representative,
-            welcome=self.is_live(peer.number, now_us),
+            welcome=self.is_live(peer.number, now_us) and not self.leaving.is_told,
             round=self._round if self.is_active else 0,
             stations=stations,
         )
@@ -324,6 +323,9 @@ class DaemonMembership:
 
     def lost_link(self, number: int, reason: Reason, detail: str, now_us: int) -> None:
         """A link of the view, installed or being formed, has failed."""
+        if self._is_on_leave:
+            self.leaving.went_on(number)
+            return
         self.peers[number].lost(self.timing, now_us)
         self._lose(reason, number, detail, now_us)
 
@@ -437,11 +439,14 @@ class DaemonMembership:
     def _decide(self, now_us: int) -> None:
         """Is it time to propose a view, and is it ours to propose?"""
         self._refresh(now_us)
-        out = self.exclusions.among(self._gathering.stations, now_us)
+        if self._is_on_leave:
+            return  # it is for the others to decide
+        leavers = self.leaving.among(self._gathering.stations, now_us)
+        out = leavers | self.exclusions.among(self._gathering.stations, now_us)
         members, pairs = self._gathering.component(self._me, out)
         waited_us = now_us - self._entered_us
         is_quiet = now_us - self._changed_us >= self.timing.gather_us
-        is_worth_it = not self.is_active or is_better(self._config, self.view, members, pairs)
+        is_worth_it = not self.is_active or is_better(self._config, self.view, members, pairs, leavers)
         if is_quiet and not is_worth_it:
             self._back_to_work(now_us)
             return
@@ -458,7 +463,7 @@ class DaemonMembership:
             enough_us = self.timing.gather_us // 4 if members == self._everybody else self.timing.gather_us
             if now_us - self._changed_us < enough_us:
                 return
-            if not self._gathering.is_whole(members):
+            if not self._gathering.is_whole(members, leavers):
                 return
         if is_worth_it:
             self._propose(members, pairs, now_us)
@@ -469,6 +474,7 @@ class DaemonMembership:
         if peer is not None and peer not in self.view.members:
             self.peers[peer].refused_until_us = now_us + self.timing.probe_max_us
         self._finished_round = self._round
+        self._find_missed(now_us)
         self._change(State.OP, Reason.NOTHING_NEW, now_us)
         self.rounds.end("nothing new", now_us)
 
@@ -504,6 +510,7 @@ class DaemonMembership:
         self._host.form(view, now_us)
         for number in view.neighbours(self._me):
             self.pass_on(number)
+        self._release(now_us)
 
     def pass_on(self, number: int) -> None:
         """Tell a neighbour in the view that is being formed about it."""
@@ -527,7 +534,7 @@ class DaemonMembership:
         self.since_us = now_us
         self.stopped_us = None
         self.representative = site_representative(self._config, view.members, self._me)
-        self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
+        self._find_missed(now_us)
         self.timing.is_new = self.timing.is_new and len(view.members) == 1
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)

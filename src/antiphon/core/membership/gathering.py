@@ -67,8 +67,9 @@ class Gathering:
         station = self.stations.get(daemon)
         return station is not None and bool(int.from_bytes(station.live, "little") >> other & 1)
 
-    def is_whole(self, members: frozenset[int]) -> bool:
-        """Whether for every view that still works somewhere in `members`, all who have it are there."""
+    def is_whole(self, members: frozenset[int], leavers: frozenset[int] = frozenset()) -> bool:
+        """Whether for every view that still works somewhere in `members`, all who have it are there, or
+        leave."""
         counts: dict[int, int] = {}
         company: dict[int, int] = {}
         for member in members:
@@ -76,10 +77,14 @@ class Gathering:
             if station.view:
                 counts[station.view] = counts.get(station.view, 0) + 1
                 company[station.view] = station.company
+        for leaver in leavers - members:
+            view = self.stations[leaver].view
+            if view in counts:
+                counts[view] += 1
         return all(count >= company[view] for view, count in counts.items())
 
 
 def _essence(station: Station) -> tuple[object, ...]:
     """All that matters of a station; its serial and the time that exclusions still last always change."""
     left_out = tuple((daemon, incarnation) for daemon, incarnation, _ in station.left_out)
-    return station.incarnation, station.view, station.company, station.live, left_out
+    return station.incarnation, station.view, station.company, station.live, left_out, station.leaving

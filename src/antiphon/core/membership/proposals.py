@@ -18,9 +18,16 @@ def view_of(
     return DaemonView(id, ordered, incarnations, choose_links(config, ordered, pairs))
 
 
-def is_better(config: Config, view: DaemonView, members: frozenset[int], pairs: set[Pair]) -> bool:
-    """Whether what was gathered makes a better view than one that works."""
-    if not members <= frozenset(view.members):
+def is_better(
+    config: Config,
+    view: DaemonView,
+    members: frozenset[int],
+    pairs: set[Pair],
+    leavers: frozenset[int] = frozenset(),
+) -> bool:
+    """Whether what was gathered makes a better view than one that works: one with more daemons or links, or
+    without those who leave."""
+    if not members <= frozenset(view.members) or not leavers.isdisjoint(view.members):
         return True
     if len(members) < len(view.members) or pairs <= set(view.links):
         return False

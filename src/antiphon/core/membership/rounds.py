@@ -30,6 +30,8 @@ class Reason(Enum):
     """A daemon outside of the view hears us, and we hear it."""
     BETTER_LINK = "better-link"
     """Two members that should have a link to each other, and had none, hear each other again."""
+    LEAVING = "leaving"
+    """A member of the view, or this daemon itself, was told to stop and leaves by its own word."""
     ASKED = "asked"
     """A member of the view gathers."""
     STUCK = "stuck"
@@ -92,6 +94,15 @@ class Rounds:
             self.end("given up", now_us)
         self.current = Round(now_us, reason, peer, detail)
         self._state_since_us = now_us
+
+    def add(self, reason: Reason, peer: int, detail: str) -> None:
+        """A reason comes to light in the round that is under way: for a member that was only asked to gather
+        the reason of the round, for others a further one."""
+        record = self.current
+        if record is not None and record.reason is Reason.ASKED:
+            record.reason, record.peer, record.detail = reason, peer, detail
+        elif record is not None and (record.reason, record.peer) != (reason, peer):
+            record.detail += f"; {detail}"
 
     def left(self, state: str, now_us: int) -> None:
         """The membership leaves a state."""

@@ -15,7 +15,7 @@ from antiphon.config import Config, LinkConfig, Settings, SiteConfig, build
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.lab.fuzz.orders import Board
 from antiphon.lab.fuzz.talkers import GROUP
-from antiphon.load.cluster import as_toml, stop_daemon, wait_for_daemon
+from antiphon.load.cluster import as_toml, stop_daemons, wait_for_daemon
 from antiphon.load.crowds import resident_bytes
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
@@ -207,12 +207,9 @@ class Cluster:
 
     def stop(self) -> None:
         """End all processes, the journal first."""
-        for name in ("journal", *self.places):
-            process = self.processes.get(name)
-            if process is not None and process.poll() is None:
-                process.terminate()
+        names = [name for name in ("journal", *self.places) if name in self.processes]
+        stop_daemons(self.processes[name] for name in names)
         for process in self.processes.values():
-            stop_daemon(process)
             if process.stdout is not None:
                 process.stdout.close()
 

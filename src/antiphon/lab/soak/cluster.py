@@ -13,7 +13,7 @@ from antiphon.client import ask_status
 from antiphon.config import Config, Emulation, LinkConfig, Settings, SiteConfig, build
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.lab.soak.plan import Trouble
-from antiphon.load.cluster import as_toml, stop_daemon, wait_for_daemon
+from antiphon.load.cluster import as_toml, stop_daemons, wait_for_daemon
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
 
@@ -163,6 +163,4 @@ class Cluster:
             timer.cancel()
         for process in self.processes.values():
             process.send_signal(signal.SIGCONT)
-            process.terminate()
-        for process in self.processes.values():
-            stop_daemon(process)
+        stop_daemons(self.processes.values())

@@ -13,10 +13,11 @@ from antiphon.simulator.mutants.recovery import RECOVERY
 from antiphon.simulator.mutants.ring import RING
 from antiphon.simulator.mutants.slices import SLICES
 from antiphon.simulator.mutants.standstill import STANDSTILL
+from antiphon.simulator.mutants.stops import STOPS
 from antiphon.simulator.mutants.streams import STREAMS
 
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
-    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL
+    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS
 )  # fmt: skip

@@ -17,6 +17,7 @@ from antiphon.simulator.oracle import (
     membership_precision,
     no_duplication,
     one_order,
+    planned_stop,
     pressure,
     reliable,
     safe,
@@ -38,9 +39,9 @@ PROPERTIES: tuple[Property, ...] = in_order(
     prop
     for file in (
         agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity,
-        membership_agreement, membership_precision, no_duplication, one_order, pressure, reliable, safe,
-        same_view, sane_view, self_delivery, self_inclusion, standstill, termination, transitional_set,
-        transitional_signals, virtual_synchrony,
+        membership_agreement, membership_precision, no_duplication, one_order, planned_stop, pressure,
+        reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill, termination,
+        transitional_set, transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

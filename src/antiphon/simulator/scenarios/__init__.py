@@ -18,6 +18,7 @@ from antiphon.simulator.scenarios import (
     slices,
     slow,
     steady,
+    stops,
     streams,
     swarm,
 )
@@ -45,6 +46,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "slow": slow.slow,
     "streams": streams.streams,
     "poisoned": poisoned.poisoned,
+    "stops": stops.stops,
 }
 
 
@@ -61,7 +63,7 @@ def plan_of(scenario: str, seed: int) -> Plan:
     """What the seed decides in this scenario."""
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    plan = SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed)
+    plan = stops.with_stops(SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed))
     return _with_heirs(plan, Random(f"{NAMES_LABEL} of {scenario} {seed}"))
 
 

@@ -9,6 +9,7 @@ from antiphon.spark.conformance import (
     fifo,
     no_duplication,
     one_order,
+    planned_stop,
     pressure,
     reliable,
     safe,
@@ -24,8 +25,8 @@ from antiphon.spark.conformance.verdict import Property
 MESSAGES: tuple[Property, ...] = tuple(
     prop
     for file in (
-        agreed, bounded, causal, causes, deliver_integrity, fifo, no_duplication, one_order, pressure,
-        reliable, safe, same_view, self_delivery, standstill, termination, transitional_signals,
+        agreed, bounded, causal, causes, deliver_integrity, fifo, no_duplication, one_order, planned_stop,
+        pressure, reliable, safe, same_view, self_delivery, standstill, termination, transitional_signals,
         virtual_synchrony,
     )
     for prop in file.PROPERTIES
