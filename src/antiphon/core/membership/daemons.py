@@ -12,7 +12,8 @@ Deviations, each because the text leaves a hole or a WAN asks for more:
 - a member that gives up a view says so in its beats, and the news spreads along the links at once; the thesis
   leaves it to each daemon's own detection
 - a daemon that was itself paused adds the pause to its patience with everybody
-- daemons because of which views stand still again and again are left out for a while (`exclusions`)
+- daemons because of which views stand still again and again are left out for a while (`exclusions`), and
+  what is lost again and again is kept out until it holds (`flapping`, `damping`)
 Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.16 and 2.20.
 """
 
@@ -21,6 +22,7 @@ from collections.abc import Collection
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.membership.exclusions import Exclusions
+from antiphon.core.membership.flapping import Flapping
 from antiphon.core.membership.gathering import Gathering, Pair
 from antiphon.core.membership.patience import (
     GATHERS_MAX,
@@ -78,6 +80,8 @@ class DaemonMembership:
         self._host = host
         self._voice = Voice(config.digest, me, incarnation, datagrams)
         self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
+        self.flapping = Flapping(config, me, self.peers)
+        """What is lost again and again, and kept out for a while."""
         self._site_mates = frozenset(config.daemons_of(config.site_of(me))) - {me}
         self._everybody = frozenset(range(config.daemon_count))
         self._gathering = Gathering(config.are_neighbours)
@@ -116,7 +120,8 @@ class DaemonMembership:
         if self.exclusions.is_apart(number, peer.incarnation, now_us):
             return False
         since_us = self._began_us if company is None else max(self.since_us, now_us - self._fresh_us(peer))
-        if not peer.is_live(since_us, now_us):
+        is_merging = self.is_active and self.state is State.GATHER
+        if not peer.is_live(since_us, now_us, nearly=is_merging):
             return False
         return not self._is_friend(peer) or peer.heard_us >= now_us - self._fresh_us(peer)
 
@@ -140,7 +145,9 @@ class DaemonMembership:
     def hear(self, sender: int, incarnation: int, beat: Beat, now_us: int) -> None:
         """A beat of a neighbour came in."""
         peer = self.peers[sender]
-        peer.hear(incarnation, beat, now_us, 3 * self.timing.probe_max_us)
+        peer.hear(incarnation, beat, now_us, self.timing)
+        if self._probe_us is not None:
+            self._probe_us = min(self._probe_us, peer.probe_us)
         self._host.witness(beat.lts)
         if beat.question:
             self._beat(peer, now_us, question=False)
@@ -217,6 +224,7 @@ class DaemonMembership:
 
     def _refresh(self, now_us: int) -> None:
         """Bring our own station and the list of others up to date."""
+        self.flapping.follow(self._gathering.stations.values(), self.view, self.stopped_us, now_us)
         live = {number for number in self.peers if self.is_live(number, now_us)}
         self._serial += 1
         view = self.view if self.is_active else None
@@ -228,6 +236,7 @@ class DaemonMembership:
             0 if view is None else len(view.members),
             words.mask_bytes(live),
             self.exclusions.told(now_us),
+            self.flapping.told(now_us),
         )
         if self._gathering.learn(station, now_us):
             self._changed_us = now_us
@@ -260,7 +269,11 @@ class DaemonMembership:
         self._refresh(now_us)
         self._beat_us = now_us + self.timing.join_us
         stations = tuple(self._gathering.stations.values())
-        most = LONG_STATIONS_PER_BEAT if any(one.left_out for one in stations) else STATIONS_PER_BEAT
+        most = (
+            LONG_STATIONS_PER_BEAT
+            if any(one.left_out or one.damped for one in stations)
+            else STATIONS_PER_BEAT
+        )
         for peer in self.peers.values():
             if self._is_friend(peer) and self.is_live(peer.number, now_us):
                 for first in range(0, len(stations), most):
@@ -319,7 +332,7 @@ class DaemonMembership:
 
     def lost_link(self, number: int, reason: Reason, detail: str, now_us: int) -> None:
         """A link of the view, installed or being formed, has failed."""
-        self.peers[number].lost(self.timing, now_us)
+        self.flapping.fading |= {number}
         self._lose(reason, number, detail, now_us)
 
     def progress(self, now_us: int) -> None:
@@ -329,6 +342,7 @@ class DaemonMembership:
     def _lose(self, reason: Reason, peer: int | None, detail: str, now_us: int) -> None:
         """DeclareMembLoss (figure 6.5): nothing that was agreed holds any more; look around anew."""
         company = self.company
+        self.flapping.lost(self.timing, now_us, is_forming=self.forming is not None)
         self.rounds.left(self.state.word, now_us)
         self.rounds.begin(reason, peer, detail, now_us)
         if self.forming is not None:
@@ -520,9 +534,10 @@ class DaemonMembership:
         self.forming = None
         self.is_active = True
         self.since_us = now_us
-        self.stopped_us = None
         self.representative = site_representative(self._config, view.members, self._me)
         self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
+        self.flapping.installed(before, view, self._missed, self.stopped_us or 0, self.timing, now_us)
+        self.stopped_us = None
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
         for number, peer in self.peers.items():
@@ -536,6 +551,7 @@ class DaemonMembership:
         """This daemon was itself not running for so long: nobody is late because of that."""
         for peer in self.peers.values():
             peer.heard_us += pause_us
+            peer.damping.excuse(pause_us)
         self._entered_us += pause_us
         self._changed_us += pause_us
         self._progress_us += pause_us
