@@ -7,7 +7,7 @@ flaps is cut off and well again in turn. Every number is virtual and repeats exa
 well, members of one group send an agreed message every 200 ms. Counted are, per minute, the daemon views that
 a daemon which is well installs, the seconds in which it has no view that works (silent), and those in which
 a member gets nothing although both send (waiting: gaps of more than 0.5 s between deliveries, with whatever
-they are caused by). The worst daemon is shown, first for two minutes in which damping grows, then for the rest.
+they are caused by). The worst daemon is shown, first for two minutes in which damping grows, then later ones.
 """
 
 import argparse

@@ -16,6 +16,7 @@ from antiphon.errors import UsageError
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
 from antiphon.simulator.network import AnyFault, Pair, Path
+from antiphon.simulator.steadiness import Steady
 
 FIRST_PORT = 5_000
 
@@ -87,6 +88,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """Daemons that do not run at the end; all others do."""
     damage: tuple[AnyIncident, ...] = ()
     """What stays when everything else is healed."""
+    steady: Steady | None = None
+    """What is asked of those who are well while other damage lasts."""
 
     def chance(self, what: str) -> Random:
         """The generator for one thing in this run."""
@@ -156,6 +159,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
                 for incident in _spared((trigger.incident,), daemon)
             ),
             dead=tuple(name for name in self.dead if name != daemon),
+            steady=None if self.steady is None else self.steady.without(daemon),
         )
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""What the system promises, in words: the properties of chapter 2 of the thesis, and two of our own.
+"""What the system promises, in words: the properties of chapter 2 of the thesis, and some of our own.
 
 Most are promised twice, to clients (boundary B4) and between daemons (B3). The simulator's oracle and the
 Spark jobs each know how to hold a trace against them; what they are called and what they say is said here.
@@ -250,6 +250,12 @@ STANDSTILL = Promise(
     "no view stands still",
     "no view ends because of a standstill or of a state that cannot be, unless packets came that no daemon "
     "had sent",
+)
+STEADINESS = Promise(
+    "steadiness",
+    "those who are well work",
+    "while daemons, paths or sites flap, those that are well install no more daemon views, and are without "
+    "one that works for no longer, than the damping of what flaps allows",
 )
 CAUSES = Promise(
     "causes",

@@ -2,8 +2,8 @@
 
 The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), and some of our own that speak
 of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
-(how full a daemon is), `link` (how a link does), and `restored` (the network's faults are over). The file
-format is described in docs/reference/trace.md.
+(how full a daemon is), `link` (how a link does), `steady` (faults last, and some daemons are well), and
+`restored` (the network's faults are over). The file format is described in docs/reference/trace.md.
 """
 
 from enum import StrEnum
@@ -49,6 +49,7 @@ class Event(StrEnum):
     BUFFERS = "buffers"
     LINK = "link"
     FORGED = "forged"
+    STEADY = "steady"
     RESTORED = "restored"
 
 
@@ -61,7 +62,7 @@ class Record(Struct, omit_defaults=True, gc=False):
     time_us: int
     event: Event
     daemon: str
-    """Empty for `restored` alone."""
+    """Empty for `steady` and `restored` alone."""
     process: str = ""
     """The session at which it happened, see `bearers`; empty for events of a daemon."""
     groups: tuple[str, ...] = ()
@@ -72,7 +73,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     message: Identity | None = None
     """Ssend, hold and sdeliver: the first message of the bundle; None if it carries none of a client."""
     count: int = 1
-    """Ssend, hold and sdeliver: how many messages from `message` on the bundle has."""
+    """Ssend, hold and sdeliver: how many messages from `message` on the bundle has; steady: how many daemon
+    views each of `parts` may install until all is restored."""
     service: str = ""
     checksum: int = 0
     """CRC-32 of the payload as it was sent, or as it was delivered."""
@@ -107,9 +109,11 @@ class Record(Struct, omit_defaults=True, gc=False):
     reason: str = ""
     """State: why it was entered."""
     parts: tuple[tuple[str, ...], ...] = ()
-    """Restored: the sets of living daemons that can reach one another from now on."""
+    """Restored: the sets of living daemons that can reach one another from now on; steady: one set, of the
+    daemons that are well although others are not."""
     bound_us: int = 0
-    """Restored: within this time each of `parts` is to be one daemon view, for good."""
+    """Restored: within this time each of `parts` is to be one daemon view, for good; steady: the longest time
+    without a daemon view that works, until then."""
     peer: str = ""
     """Link: the daemon at its other end."""
     link: dict[str, int] = {}

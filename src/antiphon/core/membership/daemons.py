@@ -34,6 +34,7 @@ from antiphon.core.membership.patience import (
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.proposals import is_better, view_of
 from antiphon.core.membership.rounds import Reason, Rounds
+from antiphon.core.membership.speakers import is_friend
 from antiphon.core.membership.states import FORMING, Host, State
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.membership.voice import Voice
@@ -244,20 +245,10 @@ class DaemonMembership:
             self._changed_us = now_us
 
     def _is_friend(self, peer: Peer) -> bool:
-        """Whether what is gathered is exchanged with a peer. In a working view: with neighbours. Otherwise
-        those who speak for others talk to each other and to those they speak for, unless the only way leads
-        past them."""
-        company = self.company
-        if company is not None and peer.number in company.members:
-            return peer.number in company.neighbours(self._me)  # they pass it on
-        speaker = peer.representative
-        if self.representative == self._me:
-            return speaker in (peer.number, self._me) or not self._hears(speaker)
-        if peer.number == self.representative:
-            return True
-        if self._gathering.vouches(self.representative, peer.number):
-            return False
-        return speaker == peer.number or not self._gathering.vouches(self.representative, speaker)
+        """Whether what is gathered is exchanged with a peer."""
+        return is_friend(
+            peer, self.company, self._me, self.representative, self._gathering.vouches, self._hears
+        )
 
     def _hears(self, number: int) -> bool:
         """Whether the peer who speaks for another one works with us itself."""
