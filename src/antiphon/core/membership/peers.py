@@ -86,8 +86,9 @@ class Peer:
         return self.rtt_us + 4 * self.rtt_variance_us
 
     def _break_us(self, timing: Timing) -> int:
-        """A silence that would have cost it a link, as far as beats tell."""
-        return max(timing.suspect_us, 2 * timing.hello_us + 3 * self.round_trip_us)
+        """A silence that could have cost it a link. The last sign of life on a link may have come up to
+        `hello_us` before the path failed, whereas answers that are late are asked for more often."""
+        return max(timing.suspect_us, 2 * timing.hello_us + 3 * self.round_trip_us) - timing.hello_us
 
     def is_live(self, since_us: int, now_us: int, *, nearly: bool = False) -> bool:
         """Whether it has heard something that we sent since then, and is not kept out; see `Damping`."""

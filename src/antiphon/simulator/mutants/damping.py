@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from antiphon.config import Timing
 from antiphon.core.membership.damping import Damping
 from antiphon.core.membership.flapping import Flapping
 from antiphon.simulator.mutants.mutant import Mutant, Original
@@ -25,14 +26,22 @@ def _forgiven_at_once(original: Original) -> Original:
     return installed
 
 
-def _first_pair_alone(original: Original) -> Original:
-    """Of the neighbours that are lost together, one is held responsible."""
+def _pairs_alone(original: Original) -> Original:
+    """Losses count against one pair at a time, and others do not learn of them."""
 
-    def lost(flapping: Flapping, *arguments: Any, **options: Any) -> None:
-        flapping.fading = frozenset(sorted(flapping.fading)[:1])
-        original(flapping, *arguments, **options)
+    def begin(flapping: Flapping, *arguments: Any) -> None:
+        original(flapping, *arguments)
+        lost = flapping.lost
 
-    return lost
+        def lost_pair(timing: Timing, now_us: int, **options: bool) -> None:
+            flapping.fading = frozenset(sorted(flapping.fading)[:1])
+            lost(timing, now_us, **options)
+            for peer in flapping._peers.values():  # those who will not be in the next view count as counted
+                peer.damping.lost_us = now_us
+
+        vars(flapping).update(lost=lost_pair, follow=lambda *others: None)
+
+    return begin
 
 
 DAMPING: tuple[Mutant, ...] = (
@@ -47,5 +56,9 @@ DAMPING: tuple[Mutant, ...] = (
     Mutant(
         "forgiven at once", "the losses of a daemon are forgotten as soon as it is back",
         frozenset(("steadiness",)), Damping, "installed", _forgiven_at_once, "lasting",
+    ),
+    Mutant(
+        "pairs alone", "a daemon that flaps is damped by one of the others at a time",
+        frozenset(("steadiness",)), Flapping, "__init__", _pairs_alone, "lasting",
     ),
 )  # fmt: skip

@@ -16,8 +16,6 @@ from antiphon.simulator.steadiness import steady
 
 GROUPS = ("g0", "g1", "g2")
 BEGINS_US = 5_000_000
-SETTLES_US = 60_000_000
-"""After so much time what flaps is known as such."""
 LASTS_US = (120_000_000, 600_000_000)
 FLAPS_US = (300_000, 8_000_000)
 BUNDLES_PER_MIN = 30
@@ -36,7 +34,7 @@ class _Damage(Struct, frozen=True):
     sick: tuple[str, ...]
     """Daemons that are themselves the problem."""
     holds_us: int
-    """The longest time for which it works."""
+    """The longest time for which it works; 0: it never does."""
 
 
 def lasting(random: Random, seed: int) -> Plan:
@@ -68,7 +66,7 @@ def lasting(random: Random, seed: int) -> Plan:
             [name for name in cluster.names if name not in sick],
             [damage.holds_us for damage in damages],
             latencies_us[1],
-            BEGINS_US + SETTLES_US,
+            BEGINS_US,
             working_us,
         ),
     )
