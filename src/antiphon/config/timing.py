@@ -39,7 +39,7 @@ class Timing(Struct, frozen=True):
     """The exchange of state and of missing messages is given up, and gathering begins anew, when nothing
     has moved for so long. More than `suspect_us`: a peer that died is found out by its silence first."""
     damp_us: int
-    """What was lost again must answer for so long without a break before it is in views again; it doubles with
+    """What was lost again must answer for so long without a break before it is in views again; doubled with
     each loss up to `damp_max_us`, so that what comes and goes cannot keep the others from working."""
     damp_max_us: int
     """The longest such time."""

@@ -1,10 +1,8 @@
 """Mutants of the damping: what flaps keeps those who are well from working, or stays out for no reason."""
 
-from typing import Any
-
-from antiphon.config import Timing
+from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.damping import Damping
-from antiphon.core.membership.flapping import Flapping
+from antiphon.core.membership.rounds import Reason
 from antiphon.simulator.mutants.mutant import Mutant, Original
 
 
@@ -27,21 +25,20 @@ def _forgiven_at_once(original: Original) -> Original:
 
 
 def _pairs_alone(original: Original) -> Original:
-    """Losses count against one pair at a time, and others do not learn of them."""
+    """A loss counts for the daemon that has noticed it, against the one whose link it was."""
 
-    def begin(flapping: Flapping, *arguments: Any) -> None:
-        original(flapping, *arguments)
-        lost = flapping.lost
+    def lose(
+        membership: DaemonMembership, reason: Reason, peer: int | None, detail: str, now_us: int
+    ) -> None:
+        flapping = membership.flapping
+        is_noticed = peer is not None and reason in (Reason.SILENCE, Reason.LINK_FAILED)
+        flapping.fading = flapping.fading & {peer} if is_noticed else frozenset()
+        original(membership, reason, peer, detail, now_us)
+        for other in membership.peers.values():  # and not for those who are without it in the next view
+            other.damping.lost_us = now_us
+        vars(flapping)["follow"] = lambda *told: None
 
-        def lost_pair(timing: Timing, now_us: int, **options: bool) -> None:
-            flapping.fading = frozenset(sorted(flapping.fading)[:1])
-            lost(timing, now_us, **options)
-            for peer in flapping._peers.values():  # those who will not be in the next view count as counted
-                peer.damping.lost_us = now_us
-
-        vars(flapping).update(lost=lost_pair, follow=lambda *others: None)
-
-    return begin
+    return lose
 
 
 DAMPING: tuple[Mutant, ...] = (
@@ -59,6 +56,6 @@ DAMPING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "pairs alone", "a daemon that flaps is damped by one of the others at a time",
-        frozenset(("steadiness",)), Flapping, "__init__", _pairs_alone, "lasting",
+        frozenset(("steadiness",)), DaemonMembership, "_lose", _pairs_alone, "lasting",
     ),
 )  # fmt: skip
