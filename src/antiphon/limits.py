@@ -188,6 +188,10 @@ EXCLUDED_MAX_US = 320_000_000
 EXCLUSIONS_TOLD_MAX = 16
 """Daemons whose exclusion one daemon tells of: stations must stay small. Whoever would leave out more is
 itself the one to leave."""
+DAMPED_TOLD_MAX = 8
+"""Daemons of whose damping one daemon tells the others; if more of a site flap, two stand for all."""
+DAMPED_MAX_US = 3_600_000_000
+"""The longest damping that can be configured, and be told of."""
 # Slices ----------------------------------------------------------------------------------------------------
 SLICE_STEPS = 1_024
 """Work that a daemon does before it looks for packets again and sends signs of life: members looked at, views

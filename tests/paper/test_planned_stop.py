@@ -294,7 +294,7 @@ def forged(cluster: Cluster, daemon: int, receiver: int, sender: int) -> None:
     node, peer = cluster.nodes[daemon], cluster.nodes[receiver].membership.peers[sender]
     view = node.view
     station = Station(
-        daemon, node.incarnation, node.clock + 10**6, view.id, len(view.members), b"\7", (), True
+        daemon, node.incarnation, node.clock + 10**6, view.id, len(view.members), b"\7", leaving=True
     )
     beat = Beat(
         peer.clock_us + 1, 0, False, 4, view.id, view.id, node.clock, sender, True, node.clock + 1, (station,)

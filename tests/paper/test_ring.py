@@ -1,7 +1,7 @@
 """The Ring protocol, sentence by sentence: Spread paper 3.2 (figure 3.3) and thesis 4.1."""
 
 from contextlib import suppress
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 
 import pytest
@@ -125,6 +125,20 @@ def test_a_token_is_sent_again_ever_more_slowly():
     assert len(waits) > 5
     assert waits == sorted(waits)
     assert waits[-1] > 4 * waits[0]
+
+
+def test_tokens_that_are_lost_do_not_make_a_round_look_long():
+    """Waits for lost tokens follow the time of a round: if they counted as such, both would grow for ever."""
+    world = RingWorld(2)
+    tokens = count()
+    world.lose = lambda sender, receiver, incoming: (
+        incoming.head.kind == PacketKind.TOKEN and next(tokens) % 5 in (1, 3)
+    )
+    for turn in range(200):
+        world.send(turn % 2, b"on and on")
+        world.run(HELLO_US)
+    assert max(ring.counters["tokens_resent"] for ring in world.members) > 50
+    assert max(ring.round_us for ring in world.members) < HELLO_US // 4
 
 
 def test_a_duplicate_of_the_token_is_dropped():

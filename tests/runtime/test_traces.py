@@ -157,6 +157,7 @@ def test_a_traced_cluster_is_judged_clean(folder: Path) -> None:
         Event.LEFT,
         Event.SLOW,
         Event.FORGED,
+        Event.STEADY,
     }
     assert trace.daemons == ("d1", "d2", "d3")
     assert trace.sites == ("site1", "site2", "site3")

@@ -206,6 +206,14 @@ class Story:
     def restored(self, *parts: tuple[str, ...], bound_us: int = 1_000) -> "Story":
         return self._add(Event.RESTORED, "", parts=parts, bound_us=bound_us)
 
+    def steady(self, *daemons: str, views: int, silent_us: int) -> "Story":
+        return self._add(Event.STEADY, "", parts=(daemons,), count=views, bound_us=silent_us)
+
+    def state(self, state: str, *daemons: str) -> "Story":
+        for daemon in daemons:
+            self._add(Event.STATE, "", daemon=daemon, state=state)
+        return self
+
     def _add(
         self, event: Event, process: str, groups: tuple[str, ...] = (), daemon: str = "", **fields: object
     ) -> "Story":

@@ -18,7 +18,7 @@ VIEW = DaemonView(7, (0, 1, 2, 3), (100, 101, 102, 103), ((0, 1), (0, 2), (1, 2)
 
 
 def word(daemon: int, *, leaving: bool = True, incarnation: int | None = None, serial: int = 1) -> Station:
-    return Station(daemon, incarnation or 100 + daemon, serial, 7, 4, b"", (), leaving)
+    return Station(daemon, incarnation or 100 + daemon, serial, 7, 4, b"", leaving=leaving)
 
 
 def knowing(*leavers: int) -> Leaving:

@@ -19,7 +19,7 @@ from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import Loose, PacketKind
 
 STATION_VECTOR = octets(
-    "98                  # array of eight",
+    "99                  # array of nine",
     "02                  # daemon",
     "CE0A0B0C0D          # incarnation",
     "CD0400              # serial",
@@ -28,9 +28,14 @@ STATION_VECTOR = octets(
     "C402 0302           # mask of the daemons that it hears and that hear it: 0, 1 and 9",
     "91                  # one daemon that it leaves out",
     "93 09 CE0A0B0C0E CE000F4240 # daemon 9, its incarnation, for another 1,000,000 us",
+    "91                  # one daemon that is damped",
+    "93 01 07 CE001E8480 # daemon 1, its incarnation, for another 2,000,000 us at least",
     "C3                  # it was told to stop",
 )
-STATION = Station(2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02", ((9, 0x0A0B0C0E, 1_000_000),), True)
+STATION = Station(
+    2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02", ((9, 0x0A0B0C0E, 1_000_000),),
+    ((1, 7, 2_000_000),), True,
+)  # fmt: skip
 BEAT_VECTOR = octets(
     "9B                  # array of eleven",
     "CE000F4240          # sender's clock: 1,000,000 us",
@@ -61,6 +66,10 @@ def _leaving_out(*exclusions: tuple[int, int, int]) -> Station:
     return msgspec.structs.replace(STATION, left_out=exclusions)
 
 
+def _damping(*dampings: tuple[int, int, int]) -> Station:
+    return msgspec.structs.replace(STATION, damped=dampings)
+
+
 def loose(kind: PacketKind, body: bytes) -> bytes:
     return packet.whole(prefix_of(kind, view=0), body)
 
@@ -87,10 +96,11 @@ def test_a_beat_fits_a_packet() -> None:
     assert len(loose(PacketKind.BEAT, membership.encode(beat))) <= limits.PACKET_DEFAULT_BYTES
 
 
-def test_a_beat_fits_a_packet_if_daemons_are_left_out() -> None:
+def test_a_beat_fits_a_packet_if_daemons_are_left_out_and_damped() -> None:
     out = ((63, 0xFFFFFFFF, limits.EXCLUDED_MAX_US),) * limits.EXCLUSIONS_TOLD_MAX
     most = limits.COUNTER_MAX
-    station = Station(63, 0xFFFFFFFF, most, most, 64, b"\xff" * 8, out)
+    damped = ((63, 0xFFFFFFFF, limits.DAMPED_MAX_US),) * limits.DAMPED_TOLD_MAX
+    station = Station(63, 0xFFFFFFFF, most, most, 64, b"\xff" * 8, out, damped)
     beat = Beat(most, most, True, 6, most, most, most, 63, True, most, (station,) * LONG_STATIONS_PER_BEAT)
     assert len(loose(PacketKind.BEAT, membership.encode(beat))) <= limits.PACKET_DEFAULT_BYTES
 
@@ -140,6 +150,10 @@ def test_a_proposal_takes_no_more_than_a_packet_a_site(sites: int) -> None:
         ({"stations": (_leaving_out((1, 1, -1)),)}, 10, "beat: impossible time"),
         ({"stations": (_leaving_out((1, 1, limits.EXCLUDED_MAX_US + 1)),)}, 10, "beat: impossible time"),
         ({"stations": (_leaving_out(*[(1, 1, 1)] * 17),)}, 10, "beat: too many daemons are left out"),
+        ({"stations": (_damping((10, 1, 1)),)}, 10, "beat: no such daemon"),
+        ({"stations": (_damping((1, 1, -1)),)}, 10, "beat: impossible time"),
+        ({"stations": (_damping((1, 1, limits.DAMPED_MAX_US + 1)),)}, 10, "beat: impossible time"),
+        ({"stations": (_damping(*[(1, 1, 1)] * 9),)}, 10, "beat: too many daemons are damped"),
         ({"stations": (msgspec.structs.replace(STATION, view=1 << 62),)}, 10, "beat: impossible counter"),
     ],
 )

@@ -1,15 +1,15 @@
-"""Another daemon as one hears it: evidence in both directions, round trips, probing and damping."""
+"""Another daemon as one hears it: evidence in both directions, round trips and probing."""
 
 import pytest
 from msgspec import structs
 
 from antiphon.config.timing import PRESETS
-from antiphon.core.membership.peers import FORGIVEN_AFTER_US, Peer
+from antiphon.core.membership.peers import Peer
 from antiphon.wire.membership import Beat
 
 LAN = PRESETS["lan"]
 NOW_US = 50_000_000
-BREAK_US = 3_000_000
+BREAK_US = LAN.suspect_us - LAN.hello_us
 BEAT = Beat(
     clock_us=7_000_000, echo_us=0, question=True, state=1, engaged=5, promised=6, lts=9, representative=3
 )
@@ -18,7 +18,7 @@ BEAT = Beat(
 def peer_that_said(*beats: Beat, incarnation: int = 11, now_us: int = NOW_US) -> Peer:
     peer = Peer(4, 0)
     for beat in beats:
-        peer.hear(incarnation, beat, now_us, BREAK_US)
+        peer.hear(incarnation, beat, now_us, LAN)
     return peer
 
 
@@ -63,7 +63,7 @@ def test_a_beat_that_was_overtaken_is_ignored() -> None:
 
 def test_another_process_starts_from_nothing() -> None:
     peer = peer_that_said(structs.replace(BEAT, echo_us=NOW_US - 3_000))
-    peer.hear(12, structs.replace(BEAT, clock_us=5), NOW_US + 10, BREAK_US)
+    peer.hear(12, structs.replace(BEAT, clock_us=5), NOW_US + 10, LAN)
     assert (peer.incarnation, peer.clock_us) == (12, 5)
     assert not peer.is_live(0, NOW_US + 10), "the new one has not heard us yet"
 
@@ -71,22 +71,30 @@ def test_another_process_starts_from_nothing() -> None:
 def test_round_trips_are_measured_by_answers_only() -> None:
     peer = peer_that_said(structs.replace(BEAT, echo_us=NOW_US - 3_000))
     assert peer.rtt_us == 0, "a question may have waited for its turn"
-    peer.hear(11, structs.replace(BEAT, echo_us=NOW_US - 2_000, question=False), NOW_US, BREAK_US)
+    peer.hear(11, structs.replace(BEAT, echo_us=NOW_US - 2_000, question=False), NOW_US, LAN)
     assert (peer.rtt_us, peer.rtt_variance_us) == (2_000, 1_000)
-    peer.hear(11, structs.replace(BEAT, echo_us=NOW_US - 1_200, question=False), NOW_US, BREAK_US)
+    peer.hear(11, structs.replace(BEAT, echo_us=NOW_US - 1_200, question=False), NOW_US, LAN)
     assert (peer.rtt_us, peer.rtt_variance_us) == (1_900, 950)
 
 
-def test_a_long_silence_begins_the_hearing_anew() -> None:
-    peer = peer_that_said(BEAT)
-    assert peer.heard_since_us == NOW_US
-    for clock_us, now_us, since_us in (
-        (7_000_001, NOW_US + BREAK_US, NOW_US),
-        (7_000_002, NOW_US + 2 * BREAK_US, NOW_US),
-        (7_000_003, NOW_US + 3 * BREAK_US + 1, NOW_US + 3 * BREAK_US + 1),
-    ):
-        peer.hear(11, structs.replace(BEAT, clock_us=clock_us), now_us, BREAK_US)
-        assert peer.heard_since_us == since_us
+def answering(peer: Peer, from_us: int, until_us: int, every_us: int) -> None:
+    """It hears us and says so, again and again."""
+    for now_us in range(from_us, until_us + 1, every_us):
+        peer.hear(11, structs.replace(BEAT, clock_us=now_us, echo_us=now_us - 10), now_us, LAN)
+
+
+def test_a_silence_that_could_cost_a_link_is_a_break() -> None:
+    """A link that is missing is added when the path has worked for 30 s without one. On a link the last sign
+    of life may have come a while before the path fails."""
+    peer = Peer(4, 0)
+    answering(peer, NOW_US, NOW_US + 20_000_000, BREAK_US)
+    assert peer.damping.whole_us(NOW_US + 20_000_000) == 20_000_000
+    again_us = NOW_US + 20_000_000 + BREAK_US + 1
+    assert peer.damping.whole_us(again_us) == 0
+    answering(peer, again_us, again_us + 30_000_000, BREAK_US)
+    assert not peer.is_steady(0, again_us + 30_000_000)
+    assert peer.is_steady(0, again_us + 30_000_001)
+    assert not peer.is_steady(again_us + 1, again_us + 30_000_001), "the view has not lasted for so long"
 
 
 # Probing --------------------------------------------------------------------------------------------------
@@ -109,53 +117,30 @@ def test_probes_come_ever_later_up_to_a_limit() -> None:
     assert peer.probe_us - now_us == LAN.probe_us
 
 
-# Damping --------------------------------------------------------------------------------------------------
-
-
-def known_peer() -> Peer:
-    return peer_that_said(BEAT, now_us=NOW_US - 1)
-
-
-def heard_now(peer: Peer, now_us: int) -> bool:
-    """Whether a peer that has just heard us counts as live."""
-    peer.hear(11, structs.replace(BEAT, clock_us=now_us, echo_us=now_us - 10), now_us, BREAK_US)
-    return peer.is_live(now_us - 1_000, now_us)
-
-
-def test_the_first_loss_is_no_habit() -> None:
-    peer = known_peer()
-    peer.lost(LAN, NOW_US)
-    assert heard_now(peer, NOW_US + 1)
-
-
-@pytest.mark.parametrize(
-    ("losses", "damped_us"),
-    [(2, 2_000_000), (3, 4_000_000), (4, 8_000_000), (5, 16_000_000), (6, 30_000_000), (40, 30_000_000)],
-)
-def test_each_further_loss_keeps_it_out_for_longer(losses: int, damped_us: int) -> None:
-    peer = known_peer()
-    for _ in range(losses):
-        peer.lost(LAN, NOW_US)
-    assert not heard_now(peer, NOW_US + damped_us - 1)
-    assert heard_now(peer, NOW_US + damped_us)
-
-
-def test_a_link_that_holds_is_forgiven() -> None:
-    peer = known_peer()
-    for _ in range(5):
-        peer.lost(LAN, NOW_US)
-    later_us = NOW_US + FORGIVEN_AFTER_US + 1
-    peer.lost(LAN, later_us)
-    assert peer.losses == 1
-    assert heard_now(peer, later_us + 1)
+def test_a_peer_that_is_missed_and_answers_is_asked_as_a_link_would_be() -> None:
+    """Otherwise a break would not be noticed."""
+    peer = Peer(4, 0)
+    peer.is_missed = True
+    peer.ask_soon(LAN.probe_max_us, NOW_US)
+    peer.asked(LAN, NOW_US)
+    assert peer.probe_us == NOW_US + LAN.probe_max_us, "it does not answer"
+    answering(peer, NOW_US + 10, NOW_US + 10, 1)
+    usual_us = LAN.hello_us // 2
+    assert peer.probe_us == NOW_US + 10 + usual_us
+    peer.asked(LAN, peer.probe_us)
+    assert peer.probe_us == NOW_US + 10 + 2 * usual_us
+    peer.asked(LAN, peer.probe_us)
+    assert peer.probe_us == NOW_US + 10 + 2 * usual_us + LAN.ask_us, "an answer is late"
 
 
 def test_another_process_has_no_bad_habits_yet() -> None:
-    peer = known_peer()
+    peer = peer_that_said(BEAT, now_us=NOW_US - 1)
     for _ in range(5):
-        peer.lost(LAN, NOW_US)
-    peer.hear(12, structs.replace(BEAT, echo_us=NOW_US), NOW_US + 10, BREAK_US)
-    assert peer.losses == 0
+        peer.damping.lost(LAN, NOW_US)
+    peer.hear(11, structs.replace(BEAT, clock_us=8_000_000, echo_us=NOW_US), NOW_US + 10, LAN)
+    assert not peer.is_live(0, NOW_US + 10)
+    peer.hear(12, structs.replace(BEAT, echo_us=NOW_US), NOW_US + 10, LAN)
+    assert peer.damping.losses == 0
     assert peer.is_live(0, NOW_US + 10)
 
 
@@ -163,5 +148,5 @@ def test_an_invitation_is_remembered() -> None:
     """Whether it would take us in, as far as we know."""
     peer = peer_that_said(structs.replace(BEAT, welcome=True))
     assert peer.welcome
-    peer.hear(11, structs.replace(BEAT, clock_us=8_000_000), NOW_US + 10, BREAK_US)
+    peer.hear(11, structs.replace(BEAT, clock_us=8_000_000), NOW_US + 10, LAN)
     assert not peer.welcome

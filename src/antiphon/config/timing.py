@@ -49,10 +49,10 @@ class Timing(Struct, frozen=True):
     """The exchange of state and of missing messages is given up, and gathering begins anew, when nothing
     has moved for so long. More than `suspect_us`: a peer that died is found out by its silence first."""
     damp_us: int
-    """A link that was lost is kept out of the next views for so long; it doubles with each further loss up to
-    `damp_max_us`, so that a path that comes and goes cannot keep the others from working."""
+    """What was lost again must answer for so long without a break before it is in views again; doubled with
+    each loss up to `damp_max_us`, so that what comes and goes cannot keep the others from working."""
     damp_max_us: int
-    """The longest time that a link is kept out."""
+    """The longest such time."""
     stall_us: int
     """A view in which something waits, although all neighbours are heard, and in which nothing of what is
     waited for has moved for so long, is ended. Far more than `suspect_us` and the time in which a link finds

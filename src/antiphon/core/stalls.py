@@ -144,8 +144,7 @@ class Stalls:
         if wait.kind not in ("bundle", "announcement", "acknowledgement"):
             return False
         is_sending = wait.kind != "bundle" and any(
-            link.waiting_bytes + link.open_bytes > limits.STALL_QUEUE_BYTES
-            for link in term.links.values()
+            link.waiting_bytes + link.open_bytes > limits.STALL_QUEUE_BYTES for link in term.links.values()
         )
         return is_sending or (is_busy and not term.order.has_later(wait.source))
 

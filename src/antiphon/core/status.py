@@ -129,8 +129,8 @@ def _peer(node: "Node", peer: Peer, now_us: int) -> dict[str, object]:
         "heard_us_ago": now_us - peer.heard_us if peer.incarnation else None,
         "hears_us_us_ago": now_us - peer.echoed_us if peer.echoed_us >= 0 else None,
         "rtt_us": peer.rtt_us,
-        "losses": peer.losses,
-        "damped_us": max(0, peer.damped_until_us - now_us),
+        "losses": peer.damping.losses,
+        "damped_us": peer.damping.remaining_us(now_us),
         "has_left": node.membership.leaving.has_left(peer.number, peer.incarnation),
     }
 

@@ -55,6 +55,11 @@ class Watch:
         """Suspect the neighbours that are silent for too long or do not get what we send; tell those who may
         not have heard of the view that is being formed."""
         self.due_us = now_us + (self._timing.join_us if is_forming else self._timing.ask_us)
+        self._membership.flapping.fading = frozenset(
+            number
+            for number, link in term.neighbours()
+            if now_us - link.heard_us >= self.patience_us(link) // 2
+        )
         for number, link in term.neighbours():
             limit_us = self.patience_us(link)
             silent_us = now_us - link.heard_us

@@ -16,6 +16,7 @@ from antiphon.errors import UsageError
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
 from antiphon.simulator.network import AnyFault, Pair, Path
+from antiphon.simulator.steadiness import Steady
 
 FIRST_PORT = 5_000
 
@@ -90,6 +91,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     stop_bound_us: int = 0
     """For how long the others may be without a view because of a planned stop; 0 where other troubles may
     stop them, too."""
+    steady: Steady | None = None
+    """What is asked of those who are well while other damage lasts."""
 
     def chance(self, what: str) -> Random:
         """The generator for one thing in this run."""
@@ -159,6 +162,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
                 for incident in _spared((trigger.incident,), daemon)
             ),
             dead=tuple(name for name in self.dead if name != daemon),
+            steady=None if self.steady is None else self.steady.without(daemon),
         )
 
     def text(self) -> str:

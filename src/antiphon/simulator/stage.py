@@ -72,6 +72,8 @@ class Stage:
             actor.start(self.begins_us, plan.working_us // 4)
         for incident in plan.incidents:
             world.schedule(self.begins_us + incident.at_us, self._happen, incident)
+        if plan.steady is not None:
+            world.schedule(self.begins_us + plan.steady.from_us, world.note_steady, plan.steady)
         world.when_entered = self._cue
 
     @property

@@ -16,6 +16,7 @@ from antiphon.simulator.connections import Connections
 from antiphon.simulator.host import Host
 from antiphon.simulator.network import Network, Pair, Path
 from antiphon.simulator.plan import Daemon
+from antiphon.simulator.steadiness import Steady
 from antiphon.trace import Event, Record
 from antiphon.trace.bearers import Bearers
 
@@ -164,6 +165,15 @@ class World:
     def is_quiet(self) -> bool:
         """Whether nothing is under way between daemons, their signs of life left out."""
         return all(host.node is None or host.node.is_quiet for host in self.hosts)
+
+    def note_steady(self, steady: Steady) -> None:
+        """Put into the trace what is asked of the daemons that are well from now on."""
+        self.records.append(
+            Record(
+                len(self.records), self.now_us, Event.STEADY, "", count=steady.views,
+                parts=(steady.daemons,), bound_us=steady.silent_us,
+            )
+        )  # fmt: skip
 
     def note_restored(self, parts: list[tuple[int, ...]], bound_us: int) -> None:
         """Put into the trace that the faults are over, and what is to come of it."""

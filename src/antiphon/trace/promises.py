@@ -1,4 +1,4 @@
-"""What the system promises, in words: the properties of chapter 2 of the thesis, and two of our own.
+"""What the system promises, in words: the properties of chapter 2 of the thesis, and some of our own.
 
 Most are promised twice, to clients (boundary B4) and between daemons (B3). The simulator's oracle and the
 Spark jobs each know how to hold a trace against them; what they are called and what they say is said here.
@@ -256,6 +256,12 @@ PLANNED_STOP = Promise(
     "a planned stop",
     "where daemons are only told to stop, and started, no group has a transitional signal or a view that the "
     "network made, and no other daemon is without a view for longer than a few round trips",
+)
+STEADINESS = Promise(
+    "steadiness",
+    "those who are well work",
+    "while daemons, paths or sites flap, those that are well install no more daemon views, and are without "
+    "one that works for no longer, than the damping of what flaps allows",
 )
 CAUSES = Promise(
     "causes",

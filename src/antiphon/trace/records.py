@@ -2,7 +2,8 @@
 
 The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), and some of our own that speak
 of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
-(how full a daemon is), `link` (how a link does), `stop` (a daemon is told to stop, and takes leave), and
+(how full a daemon is), `link` (how a link does), `stop` (a daemon is told to stop, and takes leave), `steady`
+(faults last, and some daemons are well), and
 `restored` (the network's faults are over). The file format is described in docs/reference/trace.md.
 """
 
@@ -50,6 +51,7 @@ class Event(StrEnum):
     BUFFERS = "buffers"
     LINK = "link"
     FORGED = "forged"
+    STEADY = "steady"
     RESTORED = "restored"
 
 
@@ -62,7 +64,7 @@ class Record(Struct, omit_defaults=True, gc=False):
     time_us: int
     event: Event
     daemon: str
-    """Empty for `restored` alone."""
+    """Empty for `steady` and `restored` alone."""
     process: str = ""
     """The session at which it happened, see `bearers`; empty for events of a daemon."""
     groups: tuple[str, ...] = ()
@@ -73,7 +75,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     message: Identity | None = None
     """Ssend, hold and sdeliver: the first message of the bundle; None if it carries none of a client."""
     count: int = 1
-    """Ssend, hold and sdeliver: how many messages from `message` on the bundle has."""
+    """Ssend, hold and sdeliver: how many messages from `message` on the bundle has; steady: how many daemon
+    views each of `parts` may install until all is restored."""
     service: str = ""
     checksum: int = 0
     """CRC-32 of the payload as it was sent, or as it was delivered."""
@@ -108,10 +111,12 @@ class Record(Struct, omit_defaults=True, gc=False):
     reason: str = ""
     """State: why it was entered."""
     parts: tuple[tuple[str, ...], ...] = ()
-    """Restored: the sets of living daemons that can reach one another from now on."""
+    """Restored: the sets of living daemons that can reach one another from now on; steady: one set, of the
+    daemons that are well although others are not."""
     bound_us: int = 0
-    """Restored: within this time each of `parts` is to be one daemon view, for good. Stop: the others are
-    without a view for this time at most; 0 if there are other troubles that may stop them."""
+    """Restored: within this time each of `parts` is to be one daemon view, for good. Steady: the longest time
+    without a daemon view that works, until then. Stop: the others are without a view for this time at most; 0
+    if there are other troubles that may stop them."""
     peer: str = ""
     """Link: the daemon at its other end."""
     link: dict[str, int] = {}

@@ -35,6 +35,9 @@ class Station(Struct, frozen=True, array_like=True):
     """Mask of the daemons that it hears and that hear it, little end first."""
     left_out: tuple[Exclusion, ...] = ()
     """The daemons that it leaves out of views by its own decision, because views with them stood still."""
+    damped: tuple[Exclusion, ...] = ()
+    """The daemons that it keeps out by its own experience, because they were lost again and again, and for
+    how much longer at least."""
     leaving: bool = False
     """Whether it was told to stop: views are to be formed without it."""
 
@@ -147,6 +150,13 @@ def parse_beat(body: bytes, daemons: int) -> Beat:
             if not 0 <= daemon < daemons:
                 raise BadPacket("beat: no such daemon")
             if not 0 <= remaining_us <= limits.EXCLUDED_MAX_US:
+                raise BadPacket("beat: impossible time")
+        if len(station.damped) > limits.DAMPED_TOLD_MAX:
+            raise BadPacket("beat: too many daemons are damped")
+        for daemon, _, remaining_us in station.damped:
+            if not 0 <= daemon < daemons:
+                raise BadPacket("beat: no such daemon")
+            if not 0 <= remaining_us <= limits.DAMPED_MAX_US:
                 raise BadPacket("beat: impossible time")
     return beat
 

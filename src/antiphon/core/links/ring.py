@@ -441,7 +441,9 @@ class Ring(Outgoing):
         prefix = self._prefix(PacketKind.TOKEN, self._next)
         self._passed = packet.whole(prefix, token.encode_token(going))
         self._left_us = self._seen_us = now_us
-        self._resend_wait_us = max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
+        self._resend_wait_us = min(
+            self._round_interval_us, max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
+        )
         self._resend_us = now_us + self._resend_wait_us
         self._emit_alone(self._next, self._passed)
 
@@ -499,6 +501,7 @@ class Ring(Outgoing):
     def _send_token_again(self, now_us: int) -> None:
         assert self._passed is not None
         self.counters["tokens_resent"] += 1
+        self._has_rested = True  # a round with a lost token does not tell how long a round takes
         self._emit_alone(self._next, self._passed)
         self._resend_wait_us = min(self._round_interval_us, self._resend_wait_us * 3 // 2)
         self._resend_us = now_us + self._resend_wait_us

@@ -12,7 +12,8 @@ Deviations, each because the text leaves a hole or a WAN asks for more:
 - a member that gives up a view says so in its beats, and the news spreads along the links at once; the thesis
   leaves it to each daemon's own detection
 - a daemon that was itself paused adds the pause to its patience with everybody
-- daemons because of which views stand still again and again are left out for a while (`exclusions`)
+- daemons because of which views stand still again and again are left out for a while (`exclusions`), and
+  what is lost again and again is kept out until it holds (`flapping`, `damping`)
 - a daemon that is told to stop says so, and the others go on without it (`leaving`)
 Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.16 and 2.20.
 """
@@ -22,6 +23,7 @@ from collections.abc import Collection
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.membership.exclusions import Exclusions
+from antiphon.core.membership.flapping import Flapping
 from antiphon.core.membership.friends import is_friend
 from antiphon.core.membership.gathering import Gathering, Pair
 from antiphon.core.membership.leavetaking import Leavetaking
@@ -69,7 +71,6 @@ class DaemonMembership(Leavetaking):
         self.promised = view.id
         """The newest proposal that this daemon has accepted or made."""
         self.rounds = Rounds()
-        self.timing = Pace(config.settings.timing(), self._slowest_us, self._slowest_in_site_us)
         self.representative = me
         self.since_us = now_us
         """When the installed view was installed."""
@@ -83,14 +84,16 @@ class DaemonMembership(Leavetaking):
         self._host = host
         self._voice = Voice(config.digest, me, incarnation, datagrams)
         self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
+        self.flapping = Flapping(config, me, self.peers)
+        """What is lost again and again, and kept out for a while."""
         self._site_mates = frozenset(config.daemons_of(config.site_of(me))) - {me}
+        self.timing = Pace(config.settings.timing(), self.peers, self._site_mates, now_us)
         self._everybody = frozenset(range(config.daemon_count))
         self._gathering = Gathering(config.are_neighbours)
         self._missed: frozenset[int] = frozenset()  # members to which a link should be and is not
         self._round = 0  # stamp of the search that we take part in while the view works
         self._finished_round = 0
         self._serial = view.id
-        self._began_us = now_us  # when the round began: what was heard before does not count as evidence
         self._entered_us = now_us
         self._changed_us = now_us  # when the gathering last brought something new
         self._beat_us = now_us  # when to repeat what is known
@@ -122,36 +125,21 @@ class DaemonMembership(Leavetaking):
             return False
         if self.leaving.is_leaving(number, peer.incarnation, now_us):
             return False
-        since_us = self._began_us if company is None else max(self.since_us, now_us - self._fresh_us(peer))
-        if not peer.is_live(since_us, now_us):
+        fresh_us = self.timing.fresh_us(peer, is_gathering=company is None)
+        since_us = self.timing.began_us if company is None else max(self.since_us, now_us - fresh_us)
+        is_merging = self.is_active and self.state is State.GATHER
+        if not peer.is_live(since_us, now_us, nearly=is_merging):
             return False
-        return not self._is_friend(peer) or peer.heard_us >= now_us - self._fresh_us(peer)
-
-    def _fresh_us(self, peer: Peer) -> int:
-        """For how long evidence of a peer that we beat regularly is good."""
-        regular_us = self.timing.join_us if self.company is None else self.timing.probe_max_us
-        return max(5 * regular_us, self.timing.suspect_us // 2) + 2 * peer.round_trip_us
-
-    @property
-    def _station_lasts_us(self) -> int:
-        """For how long a station counts that is not heard of again."""
-        return max(12 * self.timing.join_us, self.timing.suspect_us) + 4 * self._slowest_us()
-
-    def _slowest_us(self) -> int:
-        """The longest round trip to any daemon that was heard lately."""
-        lately = (peer.round_trip_us for peer in self.peers.values() if peer.heard_us >= self._began_us)
-        return max(lately, default=0)
-
-    def _slowest_in_site_us(self) -> int:
-        """The longest round trip to any daemon of this site that was ever heard."""
-        return max((self.peers[mate].round_trip_us for mate in self._site_mates), default=0)
+        return not self._is_friend(peer) or peer.heard_us >= now_us - fresh_us
 
     # Beats ----------------------------------------------------------------------------------------------
 
     def hear(self, sender: int, incarnation: int, beat: Beat, now_us: int) -> None:
         """A beat of a neighbour came in."""
         peer = self.peers[sender]
-        peer.hear(incarnation, beat, now_us, 3 * self.timing.probe_max_us)
+        peer.hear(incarnation, beat, now_us, self.timing)
+        if self._probe_us is not None:
+            self._probe_us = min(self._probe_us, peer.probe_us)
         self._host.witness(beat.lts)
         if beat.question:
             self._beat(peer, now_us, question=False)
@@ -229,6 +217,7 @@ class DaemonMembership(Leavetaking):
 
     def _refresh(self, now_us: int) -> None:
         """Bring our own station and the list of others up to date."""
+        self.flapping.follow(self._gathering.stations.values(), self.view, self.stopped_us, now_us)
         live = {number for number in self.peers if self.is_live(number, now_us)}
         self._serial += 1
         view = self.view if self.is_active else None
@@ -240,11 +229,12 @@ class DaemonMembership(Leavetaking):
             0 if view is None else len(view.members),
             words.mask_bytes(live),
             self.exclusions.told(now_us),
+            self.flapping.told(now_us),
             self.leaving.is_told,
         )
         if self._gathering.learn(station, now_us):
             self._changed_us = now_us
-        if self._gathering.expire(now_us - self._station_lasts_us):
+        if self._gathering.expire(now_us - self.timing.station_lasts_us):
             self._changed_us = now_us
 
     def _is_friend(self, peer: Peer) -> bool:
@@ -254,14 +244,18 @@ class DaemonMembership(Leavetaking):
     def _hears(self, number: int) -> bool:
         """Whether the peer who speaks for another one works with us itself."""
         peer = self.peers.get(number)
-        return peer is not None and peer.echoed_us >= self._began_us
+        return peer is not None and peer.echoed_us >= self.timing.began_us
 
     def _tell(self, now_us: int) -> None:
         """Repeat what is known to those who should know it, and ask those who may be there."""
         self._refresh(now_us)
         self._beat_us = now_us + self.timing.join_us
         stations = tuple(self._gathering.stations.values())
-        most = LONG_STATIONS_PER_BEAT if any(one.left_out for one in stations) else STATIONS_PER_BEAT
+        most = (
+            LONG_STATIONS_PER_BEAT
+            if any(one.left_out or one.damped for one in stations)
+            else STATIONS_PER_BEAT
+        )
         for peer in self.peers.values():
             if self._is_friend(peer) and self.is_live(peer.number, now_us):
                 for first in range(0, len(stations), most):
@@ -326,7 +320,7 @@ class DaemonMembership(Leavetaking):
         if self._is_on_leave:
             self.leaving.went_on(number)
             return
-        self.peers[number].lost(self.timing, now_us)
+        self.flapping.fading |= {number}
         self._lose(reason, number, detail, now_us)
 
     def progress(self, now_us: int) -> None:
@@ -336,6 +330,7 @@ class DaemonMembership(Leavetaking):
     def _lose(self, reason: Reason, peer: int | None, detail: str, now_us: int) -> None:
         """DeclareMembLoss (figure 6.5): nothing that was agreed holds any more; look around anew."""
         company = self.company
+        self.flapping.lost(self.timing, now_us, is_forming=self.forming is not None)
         self.rounds.left(self.state.word, now_us)
         self.rounds.begin(reason, peer, detail, now_us)
         if self.forming is not None:
@@ -343,7 +338,7 @@ class DaemonMembership(Leavetaking):
             self._host.give_up()
         self._stop(now_us)
         self._missed = frozenset()
-        self._began_us = now_us
+        self.timing.began_us = now_us
         self._changed_us = now_us
         self._beat_us = now_us + self.timing.join_us
         self.representative = self._me
@@ -402,7 +397,7 @@ class DaemonMembership(Leavetaking):
         """Look for a larger view, while the one we have works."""
         self.rounds.begin(reason, peer, detail, now_us)
         self._gathering.clear()
-        self._began_us = now_us
+        self.timing.began_us = now_us
         self._changed_us = now_us
         self._enter(State.GATHER, reason, now_us)
         for other in self._absent():
@@ -433,7 +428,7 @@ class DaemonMembership(Leavetaking):
             self._forsaken_us = now_us
         return (
             now_us - self._forsaken_us > 5 * self.timing.join_us
-            or peer.heard_us < now_us - self._fresh_us(peer)
+            or peer.heard_us < now_us - self.timing.fresh_us(peer, is_gathering=True)
         )
 
     def _decide(self, now_us: int) -> None:
@@ -505,7 +500,7 @@ class DaemonMembership(Leavetaking):
         self._missed = frozenset()
         self._plan_probe()
         self._progress_us = now_us
-        self._stuck_after_us = STUCK_RECOVERIES * self.timing.recovery_us + 4 * self._slowest_us()
+        self._stuck_after_us = STUCK_RECOVERIES * self.timing.recovery_us + 4 * self.timing.slowest_us
         self._change(State.STATETRANS, Reason.PROPOSED, now_us)
         self._host.form(view, now_us)
         for number in view.neighbours(self._me):
@@ -532,9 +527,10 @@ class DaemonMembership(Leavetaking):
         self.forming = None
         self.is_active = True
         self.since_us = now_us
-        self.stopped_us = None
         self.representative = site_representative(self._config, view.members, self._me)
         self._find_missed(now_us)
+        self.flapping.installed(before, view, self._missed, self.stopped_us or 0, self.timing, now_us)
+        self.stopped_us = None
         self.timing.is_new = self.timing.is_new and len(view.members) == 1
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
@@ -549,6 +545,7 @@ class DaemonMembership(Leavetaking):
         """This daemon was itself not running for so long: nobody is late because of that."""
         for peer in self.peers.values():
             peer.heard_us += pause_us
+            peer.damping.excuse(pause_us)
         self._entered_us += pause_us
         self._changed_us += pause_us
         self._progress_us += pause_us

@@ -87,4 +87,6 @@ class Gathering:
 def _essence(station: Station) -> tuple[object, ...]:
     """All that matters of a station; its serial and the time that exclusions still last always change."""
     left_out = tuple((daemon, incarnation) for daemon, incarnation, _ in station.left_out)
-    return station.incarnation, station.view, station.company, station.live, left_out, station.leaving
+    damped = tuple((daemon, incarnation) for daemon, incarnation, _ in station.damped)
+    told = (left_out, damped, station.leaving)
+    return station.incarnation, station.view, station.company, station.live, told

@@ -6,9 +6,13 @@ vary by, so that one setting suits a LAN and a path of half a second. Each prope
 Suspicion of single neighbours is in `core.watch`.
 """
 
-from collections.abc import Callable
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from antiphon.config import Timing
+
+if TYPE_CHECKING:
+    from antiphon.core.membership.peers import Peer
 
 JOINS_PER_GATHER = 4
 NEW_SHARE = 4
@@ -19,13 +23,13 @@ class Pace:
     """The waits of one daemon. What is not derived is as configured."""
 
     def __init__(
-        self, timing: Timing, slowest_us: Callable[[], int], slowest_in_site_us: Callable[[], int]
+        self, timing: Timing, peers: Mapping[int, "Peer"], site_mates: Collection[int], now_us: int
     ) -> None:
-        """The functions give the longest round trip, with what it varies by, to any daemon that was heard
-        lately, and to one of the same site."""
+        self.began_us = now_us
+        """When the round began: what was heard before does not count as evidence."""
         self._timing = timing
-        self._slowest_us = slowest_us
-        self._slowest_in_site_us = slowest_in_site_us
+        self._peers = peers
+        self._site_mates = site_mates
         self.is_new = True
         """Whether this daemon was just started and knows nothing of the network."""
         self.suspect_us = timing.suspect_us
@@ -43,7 +47,8 @@ class Pace:
     def segment_us(self) -> int:
         """Twice the longest round trip in the site, from `segment_ms` to `gather_max_ms`."""
         timing = self._timing
-        return min(max(timing.segment_us, 2 * self._slowest_in_site_us()), self._gather_max_us)
+        round_trip_us = max((self._peers[mate].round_trip_us for mate in self._site_mates), default=0)
+        return min(max(timing.segment_us, 2 * round_trip_us), self._gather_max_us)
 
     @property
     def gather_us(self) -> int:
@@ -51,14 +56,32 @@ class Pace:
         known, a fixed value between the two."""
         if self.is_new:
             return self._timing.gather_us + (self._gather_max_us - self._timing.gather_us) // NEW_SHARE
-        return min(self._timing.gather_us + self._slowest_us(), self._gather_max_us)
+        return min(self._timing.gather_us + self.slowest_us, self._gather_max_us)
 
     @property
     def join_us(self) -> int:
         """Half of the longest round trip, from `join_ms` up to a quarter of `gather_max_ms`."""
         timing = self._timing
         most_us = max(timing.join_us, self._gather_max_us // JOINS_PER_GATHER)
-        return min(max(timing.join_us, self._slowest_us() // 2), most_us)
+        return min(max(timing.join_us, self.slowest_us // 2), most_us)
+
+    @property
+    def slowest_us(self) -> int:
+        """The longest round trip, with what it varies by, to any daemon that was heard in this round."""
+        heard = (peer.round_trip_us for peer in self._peers.values() if peer.heard_us >= self.began_us)
+        return max(heard, default=0)
+
+    @property
+    def station_lasts_us(self) -> int:
+        """For how long a station counts that is not heard of again: twelve repetitions, at least the floor
+        of suspicion, and four times the longest round trip."""
+        return max(12 * self.join_us, self.suspect_us) + 4 * self.slowest_us
+
+    def fresh_us(self, peer: "Peer", *, is_gathering: bool) -> int:
+        """For how long evidence of a peer that we beat regularly is good: five beats, at least half of the
+        floor of suspicion, and two round trips."""
+        regular_us = self.join_us if is_gathering else self.probe_max_us
+        return max(5 * regular_us, self.suspect_us // 2) + 2 * peer.round_trip_us
 
     @property
     def _gather_max_us(self) -> int:

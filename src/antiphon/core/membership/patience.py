@@ -10,8 +10,8 @@ everything sees nothing of what others still send each other, perhaps over slow 
 member that has failed find out by its silence, much sooner."""
 STATIONS_PER_BEAT = 24
 """So many stations fit a packet that crosses every path whole."""
-LONG_STATIONS_PER_BEAT = 4
-"""The same while some of them tell of daemons that are left out."""
+LONG_STATIONS_PER_BEAT = 3
+"""The same while some of them tell of daemons that are left out or damped."""
 BETTER_AFTER_US = 30_000_000
 """A link that is missing between two members is added when they have heard each other for so long without a
 break: every view change costs everybody a stop, and the view works without it."""

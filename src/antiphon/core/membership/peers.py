@@ -3,17 +3,17 @@
 Follows: NAVTECH's split into a suspector that watches and a detector that decides (here `daemons`), and the
 probing of thesis 6.1.5. Deviations: hearing a peer is not enough, because a link that works in one direction
 only would make views come and go for ever: a peer counts as live only when its beats echo ours. Peers that
-are not in the view are probed for ever, with back-off in seconds. A peer whose link was lost counts as live
-again only after a time that doubles with each loss (damping), and is forgiven after a quiet while.
+are not in the view are probed for ever, with back-off in seconds. A peer that is lost again and again counts
+as live only when it has answered for a while without a break (`damping`); until then it is asked as often as
+a link gives signs of life, so that a break is noticed.
 """
 
 from antiphon import limits
+from antiphon.core.membership.damping import Damping
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.patience import BETTER_AFTER_US
 from antiphon.wire.membership import Beat
 
-FORGIVEN_AFTER_US = 60_000_000
-"""A link that held for so long has its losses forgiven."""
 _RTT_UNKNOWN_US = 0
 
 
@@ -25,8 +25,6 @@ class Peer:
         self.incarnation = 0
         """Of its newest beat; 0: it was never heard."""
         self.heard_us = -(10**15)
-        self.heard_since_us = now_us
-        """Since when there was no long silence."""
         self.echoed_us = -(10**15)
         """The newest clock value of ours that it has heard."""
         self.clock_us = 0
@@ -45,22 +43,19 @@ class Peer:
         """When to ask whether it is there."""
         self.probe_wait_us = 0
         self.asked_us = -(10**15)
-        self.losses = 0
-        self.lost_us = -(10**15)
-        self.damped_until_us = -(10**15)
+        self.is_missed = False
+        """Whether it is a member of the view to which a link should be and is not."""
+        self.damping = Damping()
 
-    def hear(self, incarnation: int, beat: Beat, now_us: int, break_us: int) -> None:
-        """A beat came in; after a silence of `break_us` it begins anew."""
+    def hear(self, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
+        """A beat came in."""
         if incarnation != self.incarnation:
             self.incarnation = incarnation
             self.clock_us = 0
             self.echoed_us = -(10**15)
-            self.losses = 0  # of another process: no habit of this one
-            self.damped_until_us = -(10**15)
+            self.damping = Damping()  # those of another process are no habits of this one
         elif beat.clock_us < self.clock_us:
             return  # overtaken by a newer one
-        if now_us - self.heard_us > break_us:
-            self.heard_since_us = now_us
         self.heard_us = now_us
         self.clock_us = beat.clock_us
         self.state = beat.state
@@ -70,6 +65,9 @@ class Peer:
         self.welcome = beat.welcome
         if beat.echo_us and self.echoed_us < beat.echo_us <= now_us:
             self.echoed_us = beat.echo_us
+            self.damping.answered(now_us, self._break_us(timing))
+            if self._is_on_trial(now_us):  # it may have been given up before, and asked seldom
+                self.probe_us = min(self.probe_us, now_us + timing.hello_us // 2)
             is_answer = not beat.question  # then it was sent at once
             if is_answer and now_us - beat.echo_us <= limits.ROUND_TRIP_MAX_US:
                 self._measure(now_us - beat.echo_us)
@@ -87,29 +85,31 @@ class Peer:
         """How long an answer may take: the measured round trip and what it varies by."""
         return self.rtt_us + 4 * self.rtt_variance_us
 
-    def is_live(self, since_us: int, now_us: int) -> bool:
-        """Whether it has heard something that we sent since then, and its link is not damped."""
-        return self.echoed_us >= since_us and now_us >= self.damped_until_us
+    def _break_us(self, timing: Pace) -> int:
+        """A silence that could have cost it a link: an answer is due twice per `hello_us` and is asked for
+        again and again when it is late, whereas on a link the last sign of life may have come `hello_us`
+        before the path failed."""
+        return timing.hello_us // 2 + 5 * max(timing.ask_us, self.round_trip_us)
+
+    def is_live(self, since_us: int, now_us: int, *, nearly: bool = False) -> bool:
+        """Whether it has heard something that we sent since then, and is not kept out; see `Damping`."""
+        return self.echoed_us >= since_us and self.damping.is_trusted(now_us, nearly=nearly)
 
     def is_steady(self, since_us: int, now_us: int) -> bool:
         """Whether the path to it has worked since `since_us`, for long enough to have a link again."""
-        return min(now_us - since_us, now_us - self.heard_since_us) > BETTER_AFTER_US
+        return min(now_us - since_us, self.damping.whole_us(now_us)) > BETTER_AFTER_US
 
-    def lost(self, timing: Pace, now_us: int) -> None:
-        """A link to it, over which a view was working or being formed, was lost."""
-        if now_us - self.lost_us > FORGIVEN_AFTER_US:
-            self.losses = 0
-        self.losses += 1
-        self.lost_us = now_us
-        wait_us = min(timing.damp_max_us, timing.damp_us << min(self.losses - 1, 10))
-        if self.losses > 1:  # the first time is no habit
-            self.damped_until_us = now_us + wait_us
+    def _is_on_trial(self, now_us: int) -> bool:
+        return self.is_missed or self.damping.own_us(now_us) > 0
 
     def asked(self, timing: Pace, now_us: int) -> None:
         """It was probed: the next probe comes later."""
         self.asked_us = now_us
-        self.probe_us = now_us + self.probe_wait_us
-        self.probe_wait_us = min(timing.probe_max_us, self.probe_wait_us * 3 // 2)
+        wait_us = self.probe_wait_us
+        self.probe_wait_us = min(timing.probe_max_us, wait_us * 3 // 2)
+        if self._is_on_trial(now_us):
+            wait_us = min(wait_us, self.damping.pace_us(timing, self.round_trip_us, now_us) or wait_us)
+        self.probe_us = now_us + wait_us
 
     def ask_soon(self, first_wait_us: int, now_us: int) -> None:
         """Probe it at once, and then as often as at first."""

@@ -5,6 +5,7 @@ properties it must break within how many seeds of which scenario. A mutant that 
 oracle or in the scenarios.
 """
 
+from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.groups import GROUPS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
 from antiphon.simulator.mutants.mutant import Mutant
@@ -19,5 +20,5 @@ from antiphon.simulator.mutants.streams import STREAMS
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
-    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS
+    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING
 )  # fmt: skip

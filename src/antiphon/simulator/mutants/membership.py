@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.config import Config
 from antiphon.core.membership import proposals
 from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.damping import Damping
 from antiphon.core.membership.gathering import Pair
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.peers import Peer
@@ -31,10 +32,10 @@ def _probing_ends(original: Original) -> Original:
 
 
 def _damped_for_ever(original: Original) -> Original:
-    def lost(peer: Peer, timing: Pace, now_us: int) -> None:
-        original(peer, timing, now_us)
-        if peer.damped_until_us > now_us:
-            peer.damped_until_us = _NEVER_US
+    def lost(damping: Damping, timing: Pace, now_us: int, **options: bool) -> None:
+        original(damping, timing, now_us, **options)
+        if damping.term_us:
+            damping.term_us = _NEVER_US
 
     return lost
 
@@ -42,9 +43,9 @@ def _damped_for_ever(original: Original) -> Original:
 def _deaf_to_new_lives(original: Original) -> Original:
     """A beat with an older clock is an old one, also when it comes from another life of the daemon."""
 
-    def hear(peer: Peer, incarnation: int, beat: Beat, now_us: int, break_us: int) -> None:
+    def hear(peer: Peer, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
         if beat.clock_us >= peer.clock_us:
-            original(peer, incarnation, beat, now_us, break_us)
+            original(peer, incarnation, beat, now_us, timing)
 
     return hear
 
@@ -206,7 +207,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "damped for ever", "a daemon whose link was lost twice is never trusted again",
-        frozenset(("2.16",)), Peer, "lost", _damped_for_ever, "flap", shown_by=9,
+        frozenset(("2.16",)), Damping, "lost", _damped_for_ever, "flap", shown_by=9,
     ),
     Mutant(
         "nobody welcome", "two views that work never merge",

@@ -393,7 +393,7 @@ ORDERING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "neighbour sent again", "a packet is repeated with the contents of the one after it",
-        frozenset(("2.10",)), Train, "packet", _neighbour_sent_again,
+        frozenset(("2.10",)), Train, "packet", _neighbour_sent_again, seeds=25, shown_by=15,
     ),
     Mutant(
         "aru too early", "a site says that it has everything that it has heard of",

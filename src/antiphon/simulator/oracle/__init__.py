@@ -26,6 +26,7 @@ from antiphon.simulator.oracle import (
     self_delivery,
     self_inclusion,
     standstill,
+    steadiness,
     termination,
     transitional_set,
     transitional_signals,
@@ -40,8 +41,8 @@ PROPERTIES: tuple[Property, ...] = in_order(
     for file in (
         agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity,
         membership_agreement, membership_precision, no_duplication, one_order, planned_stop, pressure,
-        reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill, termination,
-        transitional_set, transitional_signals, virtual_synchrony,
+        reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill, steadiness,
+        termination, transitional_set, transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

@@ -7,6 +7,7 @@ from antiphon.spark.conformance import (
     membership_precision,
     sane_view,
     self_inclusion,
+    steadiness,
     transitional_set,
 )
 from antiphon.spark.conformance.verdict import Property
@@ -15,7 +16,7 @@ MEMBERSHIP: tuple[Property, ...] = tuple(
     prop
     for file in (
         initial_view, local_monotonicity, membership_agreement, membership_precision, sane_view,
-        self_inclusion, transitional_set,
+        self_inclusion, steadiness, transitional_set,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip
