@@ -45,21 +45,21 @@ DAMPING: tuple[Mutant, ...] = (
     Mutant(
         "nothing damped", "what is lost again and again is taken back at once",
         frozenset(("steadiness",)), Damping, "lost", _nothing_damped, "lasting",
-        seeds=20, shown_by=15,
+        seeds=30, shown_by=23,
     ),
     Mutant(
         "time is proof", "a damped daemon is taken back after a time in which its path need not work",
         frozenset(("steadiness",)), Damping, "whole_us", _time_is_proof, "lasting",
-        seeds=20, shown_by=15,
+        seeds=30, shown_by=10,
     ),
     Mutant(
         "forgiven at once", "the losses of a daemon are forgotten as soon as it is back",
         frozenset(("steadiness",)), Damping, "installed", _forgiven_at_once, "lasting",
-        seeds=20, shown_by=15,
+        seeds=30, shown_by=23,
     ),
     Mutant(
         "pairs alone", "a daemon that flaps is damped by one of the others at a time",
         frozenset(("steadiness",)), DaemonMembership, "_lose", _pairs_alone, "lasting",
-        seeds=20, shown_by=15,
+        seeds=30, shown_by=23,
     ),
 )  # fmt: skip

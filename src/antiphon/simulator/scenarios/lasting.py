@@ -6,7 +6,7 @@ from random import Random
 from msgspec import Struct
 
 from antiphon.config import Settings
-from antiphon.config.timing import Preset
+from antiphon.config.timing import PRESETS, Preset
 from antiphon.simulator.incidents import AnyIncident, Flap, OneWay, Trouble
 from antiphon.simulator.network import Loss
 from antiphon.simulator.plan import Plan
@@ -47,7 +47,8 @@ def lasting(random: Random, seed: int) -> Plan:
     cluster = draw_cluster(random, daemons, sites, latencies_us=latencies_us, pairs=mesh)
     shortest_us, longest_us = LASTS_US
     working_us = wide(random, shortest_us, wide(random, shortest_us, longest_us))
-    damages = [_damage(random, cluster, working_us) for _ in range(random.choice((1, 1, 2)))]
+    suspect_us = PRESETS[preset].suspect_us
+    damages = [_damage(random, cluster, working_us, suspect_us) for _ in range(random.choice((1, 1, 2)))]
     sick = {name for damage in damages for name in damage.sick}
     settings = Settings(delta_ms=wide(random, 5_000, 50_000) / 1_000, membership=preset)
     bundles = BUNDLES_PER_MIN * working_us // 60_000_000
@@ -72,7 +73,7 @@ def lasting(random: Random, seed: int) -> Plan:
     )
 
 
-def _damage(random: Random, cluster: Cluster, working_us: int) -> _Damage:
+def _damage(random: Random, cluster: Cluster, working_us: int, suspect_us: int) -> _Damage:
     """Something that begins early and does not end by itself."""
     pairs = cluster.pairs()
     pair = random.choice(pairs)
@@ -100,4 +101,5 @@ def _damage(random: Random, cluster: Cluster, working_us: int) -> _Damage:
         for each in pairs
         if (each == pair if not sick else (each[0] in sick) != (each[1] in sick))
     )
-    return _Damage(flaps, sick, up_us)
+    # Silences that are shorter than the suspicion need not cost a link: then the path may hold for any time.
+    return _Damage(flaps, sick, up_us if down_us > suspect_us else FOR_EVER_US)
