@@ -3,9 +3,9 @@
 The first loss is no habit. From the second one on, and from the first if it interrupted the forming of a
 view, the other daemon is *on trial*: it counts as live again when it has answered for a term without a break.
 A break is a silence that would have cost it a link. The term doubles with each loss, up to `damp_max_us`.
-While it is on trial and answers, it is asked twice as often as a link gives signs of life. A daemon whose path
-never holds for so long is taken in all the same after `TRIED_AFTER_TERMS` terms. A minute in the same view
-forgives everything, and so does a new incarnation.
+While it is on trial and answers, it is asked twice as often as a link gives signs of life. A daemon whose
+path never holds for so long is taken in all the same after `TRIED_AFTER_TERMS` terms. A minute in the same
+view forgives everything, and so does a new incarnation.
 
 The thesis has nothing like it. What one daemon holds against another one is kept here; `flapping` knows what
 counts as a loss, and what others make of it.
