@@ -1,8 +1,8 @@
 """The machine that one daemon runs on: it drives the daemon's node as `core.node` asks of its drivers.
 
 The daemon may crash and be started again; the machine, its clocks and its place in the network stay. The
-monotonic clock is apart from the others' by a constant and begins anew only with the machine; the wall clock,
-which a daemon reads only at its start, may step.
+monotonic clock is apart from the others', runs at a rate of its own and begins anew only with the machine;
+the wall clock, which a daemon reads only at its start, may step.
 
 An attentive daemon handles each event when it comes. A busy one lets them gather for a while, handles all of
 them and settles once, as a real one does whose loop finds many descriptors ready. A paused one is the same,
@@ -37,6 +37,7 @@ BUSY_SLICE_STEPS = 3
 """What a busy daemon does before it looks for what has gathered: so little that the work of small clusters is
 cut into slices, too, with other events between them."""
 NEAR_EPOCH_US = 1_000_000
+MILLION = 1_000_000
 KIND_OFFSET = 2
 """Where a packet says of what kind it is."""
 
@@ -60,7 +61,7 @@ class Host:
         self._random = world.chance(f"daemon {daemon.name}")
         self._step_us = 0
         self._ahead_us = daemon.clock_us
-        """How far its monotonic clock is ahead of the world's."""
+        """How far its monotonic clock was ahead of the world's in the beginning."""
         self._waiting: dict[Client, None] = {}
         """Clients with requests that the daemon has not read yet."""
         self._readers: dict[Client, int] = {}
@@ -87,7 +88,16 @@ class Host:
     @property
     def clock_us(self) -> int:
         """What its monotonic clock shows now."""
-        return self._world.now_us + self._ahead_us
+        now_us = self._world.now_us
+        if self.daemon.drift_ppm:
+            now_us += now_us * self.daemon.drift_ppm // MILLION
+        return now_us + self._ahead_us
+
+    def _world_us(self, clock_us: int) -> int:
+        """The first moment of the world at which its monotonic clock shows at least this."""
+        if not self.daemon.drift_ppm:
+            return clock_us - self._ahead_us
+        return -(-(clock_us - self._ahead_us) * MILLION // (MILLION + self.daemon.drift_ppm))
 
     @property
     def is_paused(self) -> bool:
@@ -118,7 +128,7 @@ class Host:
         world = self._world
         self._step_us += step_us
         if uptime_us is not None:
-            self._ahead_us = uptime_us - world.now_us
+            self._ahead_us += uptime_us - self.clock_us
         incarnation = self._random.randrange(1, 1 << 32)
         self._note(Event.RECOVER, incarnation=incarnation)
         self.node = Node(
@@ -309,7 +319,7 @@ class Host:
         if deadline_us is None:
             return
         world = self._world
-        deadline_us -= self._ahead_us
+        deadline_us = self._world_us(deadline_us)
         if deadline_us > world.now_us:
             self._overdue = 0
         else:

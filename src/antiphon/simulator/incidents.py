@@ -94,6 +94,8 @@ class Trouble(Lasting, frozen=True):
 
     fault: AnyFault
     daemons: tuple[str, ...] = ()
+    is_oneway: bool = False
+    """Of a pair, only the path from the first to the second has it."""
 
 
 class Usurp(Incident, frozen=True, rename={"sender": "from", "receiver": "to"}):

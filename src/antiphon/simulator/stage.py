@@ -182,6 +182,9 @@ class Stage:
         if incident.daemons:
             numbers = {self._number[name] for name in incident.daemons}
             pairs = [pair for pair in paths if numbers.issuperset(pair)]
+            if incident.is_oneway:
+                first = self._number[incident.daemons[0]]
+                pairs = [pair for pair in pairs if pair[0] == first]
         else:
             pairs = list(paths)
         for pair in pairs:

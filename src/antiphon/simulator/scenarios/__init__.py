@@ -8,6 +8,7 @@ from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
     focused,
+    holes,
     inflight,
     merge,
     poisoned,
@@ -18,7 +19,9 @@ from antiphon.simulator.scenarios import (
     steady,
     streams,
     swarm,
+    uneven,
 )
+from antiphon.simulator.scenarios.weather import weathered
 
 SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "mixed": steady.mixed,
@@ -43,6 +46,8 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "slow": slow.slow,
     "streams": streams.streams,
     "poisoned": poisoned.poisoned,
+    "uneven": uneven.uneven,
+    "holes": holes.holes,
 }
 
 
@@ -50,4 +55,4 @@ def plan_of(scenario: str, seed: int) -> Plan:
     """What the seed decides in this scenario."""
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    return SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed)
+    return weathered(SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed))
