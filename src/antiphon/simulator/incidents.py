@@ -119,6 +119,7 @@ class Flood(Incident, frozen=True):
     bundles: int
     services: tuple[Service, ...]
     size_max_bytes: int = 500
+    size_min_bytes: int = 0
     messages: int = 1
     """Per bundle."""
 
@@ -130,6 +131,21 @@ class Visit(Lasting, frozen=True):
     group: str
     service: Service
     graceful: bool = False
+
+
+class Crowd(Lasting, frozen=True):
+    """So many clients come to this daemon at the same moment, and each joins one of the groups; `for_us` later
+    all of them leave it, or hang up, at the same moment, too."""
+
+    daemon: str
+    groups: tuple[str, ...]
+    count: int
+    leaves: bool = False
+    """Whether they leave their groups and stay connected; otherwise they hang up."""
+    graceful: bool = False
+    """Whether those who hang up say so."""
+    views: bool = True
+    """Whether they want to be told of the joins and leaves of others."""
 
 
 class Exodus(Incident, frozen=True):
@@ -153,6 +169,7 @@ AnyIncident = (
     | Flood
     | Visit
     | Exodus
+    | Crowd
 )
 
 
@@ -172,7 +189,7 @@ class Trigger(Struct, frozen=True, omit_defaults=True):
 def named(incident: AnyIncident) -> tuple[str, ...]:
     """The daemons without which an incident makes no sense."""
     match incident:
-        case Crash() | Restart() | Pause() | Flood() | Visit() | Exodus():
+        case Crash() | Restart() | Pause() | Flood() | Visit() | Exodus() | Crowd():
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons

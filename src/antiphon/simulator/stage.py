@@ -13,6 +13,7 @@ from antiphon.simulator.hostile import usurping
 from antiphon.simulator.incidents import (
     AnyIncident,
     Crash,
+    Crowd,
     Cut,
     Exodus,
     Flap,
@@ -145,6 +146,8 @@ class Stage:
                 self._flood(incident)
             case Visit():
                 self._visit(incident)
+            case Crowd():
+                self._crowd(incident)
             case Exodus():
                 number = self._number[incident.daemon]
                 for client in list(self.world.hosts[number].clients.values()):
@@ -234,7 +237,8 @@ class Stage:
         client = random.choice(clients)
         for _ in range(incident.bundles):
             bodies = [
-                payload(random, random.randint(0, incident.size_max_bytes)) for _ in range(incident.messages)
+                payload(random, random.randint(incident.size_min_bytes, incident.size_max_bytes))
+                for _ in range(incident.messages)
             ]
             client.send((random.choice(incident.groups),), random.choice(incident.services), bodies)
         world.settle(number)
@@ -251,6 +255,30 @@ class Stage:
         world.settle(number)
         if incident.for_us:
             world.schedule(world.now_us + incident.for_us, self._end_visit, number, client, incident.graceful)
+
+    def _crowd(self, incident: Crowd) -> None:
+        world = self.world
+        number = self._number[incident.daemon]
+        here: list[tuple[Client, str]] = []
+        for place in range(incident.count):
+            self._visits += 1
+            client = world.connect(number, f"v{self._visits}", views=incident.views)
+            if client is not None:
+                group = incident.groups[place % len(incident.groups)]
+                client.join(group)
+                here.append((client, group))
+        world.settle(number)
+        if incident.for_us:
+            world.schedule(world.now_us + incident.for_us, self._end_crowd, incident, number, here)
+
+    def _end_crowd(self, incident: Crowd, number: int, here: list[tuple[Client, str]]) -> None:
+        for client, group in here:
+            if not incident.leaves:
+                self._end_visit(number, client, incident.graceful)
+            elif client.open:
+                client.leave(group)
+        if incident.leaves:
+            self.world.settle(number)
 
     def _end_visit(self, number: int, client: Client, graceful: bool) -> None:
         if client.open:

@@ -76,7 +76,7 @@ class DaemonMembership:
         self._incarnation = incarnation
         self._config = config
         self._host = host
-        self._voice = Voice(config.digest, me, incarnation, datagrams)
+        self._voice = Voice(config, me, incarnation, datagrams)
         self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
         self._site_mates = frozenset(config.daemons_of(config.site_of(me))) - {me}
         self._everybody = frozenset(range(config.daemon_count))
@@ -313,13 +313,14 @@ class DaemonMembership:
             round=self._round if self.is_active else 0,
             stations=stations,
         )
-        self._voice.send(peer.number, PacketKind.BEAT, words.encode(beat))
+        self._voice.beat(peer.number, beat, is_full=peer.must_prove)
 
     # Losing a view --------------------------------------------------------------------------------------
 
     def lost_link(self, number: int, reason: Reason, detail: str, now_us: int) -> None:
         """A link of the view, installed or being formed, has failed."""
         self.peers[number].lost(self.timing, now_us)
+        self.peers[number].must_prove |= reason is Reason.LINK_FAILED  # it was heard all the same
         self._lose(reason, number, detail, now_us)
 
     def progress(self, now_us: int) -> None:
@@ -525,9 +526,12 @@ class DaemonMembership:
         self._missed = missing_links(self._config, view.members, view.neighbours(self._me), self._me)
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
+        neighbours = view.neighbours(self._me)
         for number, peer in self.peers.items():
             if number not in view.members or number in self._missed:
                 peer.ask_soon(self.timing.probe_us, now_us)
+            elif number in neighbours:
+                peer.must_prove = False
         self._plan_probe()
 
     # Time -----------------------------------------------------------------------------------------------

@@ -4,7 +4,9 @@ Follows: NAVTECH's split into a suspector that watches and a detector that decid
 probing of thesis 6.1.5. Deviations: hearing a peer is not enough, because a link that works in one direction
 only would make views come and go for ever: a peer counts as live only when its beats echo ours. Peers that
 are not in the view are probed for ever, with back-off in seconds. A peer whose link was lost counts as live
-again only after a time that doubles with each loss (damping), and is forgiven after a quiet while.
+again only after a time that doubles with each loss (damping), and is forgiven after a quiet while. After a
+link on which packets did not get through although its other end was heard, both ends make their beats as
+large as full packets until they have a link again: a path may carry beats and lose whatever is larger.
 """
 
 from antiphon import limits
@@ -48,6 +50,9 @@ class Peer:
         self.losses = 0
         self.lost_us = -(10**15)
         self.damped_until_us = -(10**15)
+        self.must_prove = False
+        """Whether beats between the two are as large as full packets, because such ones may not get through:
+        then an echo proves that they do."""
 
     def hear(self, incarnation: int, beat: Beat, now_us: int, break_us: int) -> None:
         """A beat came in; after a silence of `break_us` it begins anew."""
@@ -68,6 +73,7 @@ class Peer:
         self.promised = beat.promised
         self.representative = beat.representative
         self.welcome = beat.welcome
+        self.must_prove |= bool(beat.padding)
         if beat.echo_us and self.echoed_us < beat.echo_us <= now_us:
             self.echoed_us = beat.echo_us
             is_answer = not beat.question  # then it was sent at once

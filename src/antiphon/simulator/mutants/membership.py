@@ -38,6 +38,16 @@ def _damped_for_ever(original: Original) -> Original:
     return lost
 
 
+def _beats_prove_all(original: Original) -> Original:
+    """Who hears beats believes that larger packets get through, too, whatever became of those."""
+
+    def lost_link(membership: DaemonMembership, number: int, *arguments: Any) -> None:
+        original(membership, number, *arguments)
+        membership.peers[number].must_prove = False
+
+    return lost_link
+
+
 def _deaf_to_new_lives(original: Original) -> Original:
     """A beat with an older clock is an old one, also when it comes from another life of the daemon."""
 
@@ -206,6 +216,10 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "damped for ever", "a daemon whose link was lost twice is never trusted again",
         frozenset(("2.16",)), Peer, "lost", _damped_for_ever, "flap", shown_by=9,
+    ),
+    Mutant(
+        "beats prove all", "a path that carries beats and loses all larger packets is used again and again",
+        frozenset(("2.16",)), DaemonMembership, "lost_link", _beats_prove_all, "holes", shown_by=1,
     ),
     Mutant(
         "nobody welcome", "two views that work never merge",

@@ -7,7 +7,9 @@ from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
+    crowds,
     focused,
+    heavy,
     holes,
     inflight,
     merge,
@@ -46,6 +48,8 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "slow": slow.slow,
     "streams": streams.streams,
     "poisoned": poisoned.poisoned,
+    "heavy": heavy.heavy,
+    "crowds": crowds.crowds,
     "uneven": uneven.uneven,
     "holes": holes.holes,
 }
