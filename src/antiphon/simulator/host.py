@@ -19,6 +19,7 @@ from antiphon.simulator.connections import End
 from antiphon.simulator.network import Path
 from antiphon.simulator.plan import Daemon
 from antiphon.simulator.streams import HostStreams
+from antiphon.simulator.twins import Diary
 from antiphon.trace import Event, Record
 from antiphon.trace.samples import fill, link_samples
 from antiphon.trace.watcher import Watcher
@@ -50,15 +51,17 @@ _KIND_WORDS = {int(kind): kind.name.lower() for kind in PacketKind}
 class Host:
     """One daemon's machine."""
 
-    def __init__(self, world: "World", number: int, daemon: Daemon) -> None:
+    def __init__(self, world: "World", number: int, daemon: Daemon, kind: str = "daemon") -> None:
         self.number = number
         self.daemon = daemon
+        self.is_observed = True
+        """Whether the trace tells of the daemon. Of one that runs twice it cannot: see `simulator.twins`."""
         self.node: Node | None = None
         """The daemon, while it runs."""
         self.clients: dict[int, Client] = {}
         """Its open sessions."""
         self._world = world
-        self._random = world.chance(f"daemon {daemon.name}")
+        self._random = world.chance(f"{kind} {daemon.name}")
         self._step_us = 0
         self._ahead_us = daemon.clock_us
         """How far its monotonic clock was ahead of the world's in the beginning."""
@@ -112,6 +115,8 @@ class Host:
         return bool(self._gathered) or any(client.is_busy for client in self.clients.values())
 
     def _note(self, event: Event, **fields: object) -> None:
+        if not self.is_observed:
+            return
         records = self._world.records
         records.append(Record(len(records), self._world.now_us, event, self.name, **fields))  # type: ignore[arg-type]
 
@@ -137,7 +142,7 @@ class Host:
             incarnation=incarnation,
             now_us=self.clock_us,
             wall_us=self._wall_us(),
-            observer=Watcher(world.config, self.number, world.records, world.clock, world.entered),
+            observer=Watcher(world.config, self.number, Diary(self, world), world.clock, world.entered),
         )
         if self.daemon.gathers_us:
             self.node.regrouping.slice_steps = self.node.regrouping.part_steps = BUSY_SLICE_STEPS
@@ -165,6 +170,14 @@ class Host:
         self._readers.clear()
         self._paused_until_us = 0
         self._forget()
+
+    def disown(self) -> None:
+        """The daemon goes on, but the trace says that it has crashed, and that its clients have left."""
+        for client in list(self.clients.values()):
+            self.disconnect(client, graceful=False)
+        assert self.node is not None
+        self._note(Event.CRASH, incarnation=self.node.incarnation)
+        self.is_observed = False
 
     def pause(self, for_us: int) -> None:
         """From now on the daemon handles nothing."""
@@ -352,7 +365,7 @@ class Host:
         """A new session, if the daemon runs, is awake, and the name is free; a reader with a rate takes its
         time."""
         node = self.node
-        if node is None or self.is_paused:
+        if node is None or self.is_paused or not self.is_observed:
             return None
         self._count(node, "connect")
         hello = frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, slow=slow)
@@ -453,7 +466,7 @@ class Host:
     def look(self) -> bool:
         """Put the state of the daemon's buffers and links into the trace; whether the buffers are empty."""
         node = self.node
-        if node is None:
+        if node is None or not self.is_observed:
             return True
         filled = fill(node)
         filled["session_output"] = self._output(node)

@@ -46,6 +46,17 @@ class Pause(Lasting, frozen=True):
     daemon: str
 
 
+class Twin(Lasting, frozen=True):
+    """A second process with the name, the number and the addresses of a daemon that runs is started on another
+    machine by mistake. All daemons hear both. When it is over, both are ended and the daemon starts anew."""
+
+    daemon: str
+    reached_by: tuple[str, ...] = ()
+    """The daemons whose packets reach the second process."""
+    takes_over: bool = False
+    """Whether packets of those no longer reach the first one."""
+
+
 # The network ----------------------------------------------------------------------------------------------
 
 
@@ -158,6 +169,7 @@ AnyIncident = (
     Crash
     | Restart
     | Pause
+    | Twin
     | Partition
     | Heal
     | Cut
@@ -193,6 +205,8 @@ def named(incident: AnyIncident) -> tuple[str, ...]:
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons
+        case Twin():
+            return (incident.daemon, *incident.reached_by)
         case OneWay() | Usurp():
             return (incident.sender, incident.receiver)
         case Partition() | Heal():

@@ -26,6 +26,7 @@ from antiphon.simulator.incidents import (
     Restart,
     Trigger,
     Trouble,
+    Twin,
     Usurp,
     Visit,
 )
@@ -82,6 +83,7 @@ class Stage:
     def restore(self) -> list[tuple[int, ...]]:
         """Everything is healed, except for the damage that stays; the parts that can then form."""
         world = self.world
+        world.twins.end_all()
         for host in world.hosts:
             host.resume()
             if host.name in self.plan.dead:
@@ -124,6 +126,8 @@ class Stage:
                 self.world.hosts[self._number[incident.daemon]].start(incident.step_us, incident.uptime_us)
             case Pause():
                 self.world.hosts[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
+            case Twin():
+                self._twin(incident)
             case Partition():
                 self._partition(incident)
             case Heal():
@@ -152,6 +156,13 @@ class Stage:
                 number = self._number[incident.daemon]
                 for client in list(self.world.hosts[number].clients.values()):
                     self._end_visit(number, client, False)
+
+    def _twin(self, incident: Twin) -> None:
+        number = self._number[incident.daemon]
+        twins = self.world.twins
+        reached_by = frozenset(self._number[name] for name in incident.reached_by)
+        if twins.begin(number, reached_by, incident.takes_over) and incident.for_us:
+            self.world.schedule(self.world.now_us + incident.for_us, twins.end, number)
 
     def _both_ways(self, daemons: tuple[str, str]) -> list[Pair]:
         one, other = (self._number[name] for name in daemons)

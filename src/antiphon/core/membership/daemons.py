@@ -20,7 +20,7 @@ from collections.abc import Collection
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.core.membership.exclusions import Exclusions
+from antiphon.core.membership.exclusions import TWINS, Exclusions
 from antiphon.core.membership.gathering import Gathering, Pair
 from antiphon.core.membership.patience import (
     GATHERS_MAX,
@@ -142,6 +142,8 @@ class DaemonMembership:
         peer = self.peers[sender]
         peer.hear(incarnation, beat, now_us, 3 * self.timing.probe_max_us)
         self._host.witness(beat.lts)
+        if self.exclusions.hear(sender, incarnation, beat, now_us) and self._is_company(sender):
+            self._lose(Reason.TWINS, sender, f"{self._name(sender)}: {TWINS}", now_us)
         if beat.question:
             self._beat(peer, now_us, question=False)
         if self._is_company_lost(peer, incarnation, beat, now_us):
@@ -152,6 +154,9 @@ class DaemonMembership:
             self._learn(peer, beat, now_us)
         if self.state is State.OP:
             self._meet(peer, now_us, is_asking=bool(beat.stations))
+
+    def _is_company(self, number: int) -> bool:
+        return self.company is not None and number in self.company.members
 
     def _is_company_lost(self, peer: Peer, incarnation: int, beat: Beat, now_us: int) -> bool:
         """Whether a beat shows that a member is no longer with us."""

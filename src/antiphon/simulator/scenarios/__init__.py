@@ -21,6 +21,7 @@ from antiphon.simulator.scenarios import (
     steady,
     streams,
     swarm,
+    twins,
     uneven,
 )
 from antiphon.simulator.scenarios.weather import weathered
@@ -50,6 +51,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "poisoned": poisoned.poisoned,
     "heavy": heavy.heavy,
     "crowds": crowds.crowds,
+    "twins": twins.twins,
     "uneven": uneven.uneven,
     "holes": holes.holes,
 }
