@@ -31,7 +31,7 @@ STATION_VECTOR = octets(
 )
 STATION = Station(2, 0x0A0B0C0D, 0x400, 0x00010002, 3, b"\x03\x02", ((9, 0x0A0B0C0E, 1_000_000),))
 BEAT_VECTOR = octets(
-    "9B                  # array of eleven",
+    "9C                  # array of twelve",
     "CE000F4240          # sender's clock: 1,000,000 us",
     "CE000F423F          # last clock value that the receiver sent",
     "C3                  # a question",
@@ -44,6 +44,7 @@ BEAT_VECTOR = octets(
     "CE00020005          # stamp of the search that it takes part in",
     "91                  # one station",
     STATION_VECTOR.hex(),
+    "C400                # no padding",
 )
 BEAT = Beat(1_000_000, 999_999, True, 4, 0x00010002, 0x00010003, 0x00020001, 1, True, 0x00020005, (STATION,))
 PROPOSAL_VECTOR = octets(
@@ -73,7 +74,7 @@ def test_beat() -> None:
 
 def test_a_beat_without_stations() -> None:
     beat = msgspec.structs.replace(BEAT, stations=())
-    vector = BEAT_VECTOR[: -len(STATION_VECTOR) - 1] + octets("90    # no station")
+    vector = BEAT_VECTOR[: -len(STATION_VECTOR) - 3] + octets("90    # no station", "C400    # no padding")
     assert membership.encode(beat) == vector
     assert membership.parse_beat(vector, daemons=10) == beat
 

@@ -142,7 +142,7 @@ class DaemonMembership:
         peer = self.peers[sender]
         peer.hear(incarnation, beat, now_us, 3 * self.timing.probe_max_us)
         self._host.witness(beat.lts)
-        if self.exclusions.hear(sender, incarnation, beat, now_us) and self._is_company(sender):
+        if self.exclusions.hear(sender, incarnation, beat, self.company, now_us):
             self._lose(Reason.TWINS, sender, f"{self._name(sender)}: {TWINS}", now_us)
         if beat.question:
             self._beat(peer, now_us, question=False)
@@ -154,9 +154,6 @@ class DaemonMembership:
             self._learn(peer, beat, now_us)
         if self.state is State.OP:
             self._meet(peer, now_us, is_asking=bool(beat.stations))
-
-    def _is_company(self, number: int) -> bool:
-        return self.company is not None and number in self.company.members
 
     def _is_company_lost(self, peer: Peer, incarnation: int, beat: Beat, now_us: int) -> bool:
         """Whether a beat shows that a member is no longer with us."""
@@ -481,6 +478,9 @@ class DaemonMembership:
     def propose(self, sender: int, proposal: Proposal, now_us: int) -> None:
         """A proposal came in (figure 6.4)."""
         self._host.witness(proposal.id)
+        twin = self.exclusions.contradicted(self.company, proposal, now_us)
+        if twin is not None:
+            self._lose(Reason.TWINS, twin, f"{self._name(twin)}: {TWINS}", now_us)
         if proposal.id <= self.promised:
             return  # others have agreed on something newer, or it is a copy
         view = DaemonView(proposal.id, proposal.members, proposal.incarnations, proposal.pairs)

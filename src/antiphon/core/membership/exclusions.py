@@ -22,7 +22,8 @@ from msgspec import Struct
 from antiphon import limits
 from antiphon.core.membership.identities import Identities
 from antiphon.core.membership.view import DaemonView
-from antiphon.wire.membership import Beat, Exclusion, Station
+from antiphon.core.ordering.stability import daemon_of
+from antiphon.wire.membership import Beat, Exclusion, Proposal, Station
 
 
 ALL_PROCESSES = 0
@@ -69,14 +70,28 @@ class Exclusions:
         self._identities = Identities()
         self._twins: dict[int, int] = {}  # daemons that run twice -> until when both processes are left out
 
-    def hear(self, daemon: int, incarnation: int, beat: Beat, now_us: int) -> bool:
+    def hear(
+        self, daemon: int, incarnation: int, beat: Beat, company: DaemonView | None, now_us: int
+    ) -> bool:
         """A beat came in. If it shows that two processes of its daemon run at the same time, both are left
-        out, and any other for a while; whether that is new."""
+        out, and any other for a while; whether that is new and a reason to give up the view `company`."""
         if not self._identities.hear(daemon, incarnation, beat.clock_us, beat.echo_us, now_us):
             return False
         is_new = self._twins.get(daemon, now_us) <= now_us
         self._twins[daemon] = now_us + limits.TWIN_OUT_US
-        return is_new
+        return is_new and company is not None and daemon in company.members
+
+    def contradicted(self, company: DaemonView | None, proposal: Proposal, now_us: int) -> int | None:
+        """The daemon that has proposed two views with one identifier, if a proposal shows that: two processes
+        of it have, which have the same number and do not know of each other's clocks."""
+        if company is None or proposal.id != company.id:
+            return None
+        are_same = (proposal.members, proposal.incarnations) == (company.members, company.incarnations)
+        if are_same and set(proposal.pairs) == set(company.links):
+            return None
+        twin = daemon_of(proposal.id)
+        self._twins[twin] = now_us + limits.TWIN_OUT_US
+        return twin
 
     def strike(self, daemon: int, incarnation: int, reason: str, now_us: int) -> bool:
         """A view stood still because of a daemon; whether it is left out now."""

@@ -7,6 +7,7 @@ from antiphon.config import Config, Timing
 from antiphon.core.membership import proposals
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.gathering import Pair
+from antiphon.core.membership.identities import Identities
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
@@ -46,6 +47,10 @@ def _beats_prove_all(original: Original) -> Original:
         membership.peers[number].must_prove = False
 
     return lost_link
+
+
+def _twins_unnoticed(original: Original) -> Original:
+    return lambda identities, *arguments: False
 
 
 def _deaf_to_new_lives(original: Original) -> Original:
@@ -220,6 +225,10 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "beats prove all", "a path that carries beats and loses all larger packets is used again and again",
         frozenset(("2.16",)), DaemonMembership, "lost_link", _beats_prove_all, "holes", shown_by=1,
+    ),
+    Mutant(
+        "twins unnoticed", "a daemon that runs twice is taken for one that is restarted again and again",
+        frozenset(("2.16", "2.17")), Identities, "hear", _twins_unnoticed, "twins",
     ),
     Mutant(
         "nobody welcome", "two views that work never merge",

@@ -23,6 +23,7 @@ from antiphon.simulator.scenarios import (
     swarm,
     twins,
     uneven,
+    upheaval,
 )
 from antiphon.simulator.scenarios.weather import weathered
 
@@ -53,6 +54,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "crowds": crowds.crowds,
     "twins": twins.twins,
     "uneven": uneven.uneven,
+    "upheaval": upheaval.upheaval,
     "holes": holes.holes,
 }
 

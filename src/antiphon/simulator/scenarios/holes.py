@@ -31,12 +31,15 @@ SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 
 def holes(random: Random, seed: int) -> Plan:
     """Two to six daemons that send more than fits a small packet. In half of the runs some paths are bad for
-    good, in the others for a while, among crashes."""
+    good, in half of these all paths of one daemon; in the others for a while, among crashes."""
     daemons = random.randint(2, 6)
     sites = random.randint(1, min(4, daemons))
     cluster = draw_cluster(random, daemons, sites, latencies_us=NEAR_US)
     pairs = cluster.pairs()
     few = random.sample(pairs, random.randint(1, max(1, len(pairs) // 3)))
+    lonely = random.choice(cluster.names)
+    if seed % 4 == 1:
+        few = [pair for pair in pairs if lonely in pair]
     above_bytes = random.randint(*ABOVE_BYTES)
     incidents: list[AnyIncident] = []
     damage: tuple[Trouble, ...] = ()
@@ -51,6 +54,9 @@ def holes(random: Random, seed: int) -> Plan:
         )
         incidents += (structs.replace(trouble, at_us=FIRST_US) for trouble in damage)
         working_us = LASTING_US
+        if seed % 4 == 1:  # a new process that the others know nothing of, but for its paths
+            incidents.append(Crash(daemon=lonely, at_us=working_us - 4_000_000))
+            incidents.append(Restart(daemon=lonely, at_us=working_us - 3_000_000))
     else:
         working_us = PASSING_US
         for _ in range(random.randint(1, 3)):
