@@ -278,3 +278,18 @@ def test_groups() -> None:
     assert (header.flags, header.service, header.names) == (bundle.Flag.GROUPS, Service.AGREED, b"\x01#")
     assert bundle.payloads(bytes(data), header) == [GROUPS_VECTOR]
     assert events.parse_groups(data, header) == GROUPS
+
+
+@pytest.mark.parametrize("size_bytes", [10, 400, 1_352, 59_000])
+def test_a_full_beat_is_as_large_as_it_must_be(size_bytes: int) -> None:
+    """One that has more to say, or hardly less, stays as it is."""
+    body = membership.encode_full(BEAT, size_bytes)
+    assert len(body) == max(size_bytes, len(BEAT_VECTOR))
+    beat = membership.parse_beat(body, daemons=10)
+    assert msgspec.structs.replace(beat, padding=b"") == BEAT
+    assert bool(beat.padding) is (size_bytes > len(BEAT_VECTOR))
+
+
+def test_a_beat_of_a_daemon_that_knows_no_padding_is_read() -> None:
+    vector = b"\x9b" + BEAT_VECTOR[1:-2]
+    assert membership.parse_beat(vector, daemons=10) == BEAT

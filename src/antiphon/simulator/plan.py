@@ -89,6 +89,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """Daemons that do not run at the end; all others do."""
     damage: tuple[AnyIncident, ...] = ()
     """What stays when everything else is healed."""
+    peace_us: int = 0
+    """How long a run goes on after the last words at least: what is to stay as it is must do so."""
 
     def chance(self, what: str) -> Random:
         """The generator for one thing in this run."""

@@ -62,7 +62,7 @@ class Beat(Struct, frozen=True, array_like=True):
     """Stamp of the search for others that the sender takes part in while its view works; 0: none."""
     stations: tuple[Station, ...] = ()
     padding: bytes = b""
-    """Makes the packet as large as those of a link are, where it is in doubt whether such ones get through."""
+    """Makes the packet as large as those of a link, where it is in doubt whether such ones get through."""
 
 
 class Proposal(Struct, frozen=True, array_like=True):

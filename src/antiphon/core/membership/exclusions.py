@@ -25,7 +25,6 @@ from antiphon.core.membership.view import DaemonView
 from antiphon.core.ordering.stability import daemon_of
 from antiphon.wire.membership import Beat, Exclusion, Proposal, Station
 
-
 ALL_PROCESSES = 0
 """In the place of an incarnation: whatever process bears the daemon's name."""
 TWINS = "two processes of this daemon run at the same time: end one of them"

@@ -10,6 +10,7 @@ from antiphon.core.membership.gathering import Pair
 from antiphon.core.membership.identities import Identities
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.view import DaemonView
+from antiphon.core.membership.voice import Voice
 from antiphon.core.node import Node
 from antiphon.core.term import Term
 from antiphon.simulator.mutants.mutant import Mutant, Original
@@ -42,11 +43,7 @@ def _damped_for_ever(original: Original) -> Original:
 def _beats_prove_all(original: Original) -> Original:
     """Who hears beats believes that larger packets get through, too, whatever became of those."""
 
-    def lost_link(membership: DaemonMembership, number: int, *arguments: Any) -> None:
-        original(membership, number, *arguments)
-        membership.peers[number].must_prove = False
-
-    return lost_link
+    return lambda voice, receiver, beat, *, is_full: original(voice, receiver, beat, is_full=False)
 
 
 def _twins_unnoticed(original: Original) -> Original:
@@ -224,7 +221,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "beats prove all", "a path that carries beats and loses all larger packets is used again and again",
-        frozenset(("2.16",)), DaemonMembership, "lost_link", _beats_prove_all, "holes", shown_by=1,
+        frozenset(("2.16",)), Voice, "beat", _beats_prove_all, "holes", shown_by=5,
     ),
     Mutant(
         "twins unnoticed", "a daemon that runs twice is taken for one that is restarted again and again",

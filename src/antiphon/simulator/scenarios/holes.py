@@ -26,6 +26,8 @@ FIRST_US = 2_000_000
 LASTING_US = 45_000_000
 """Long enough for traffic to find out about each path that is bad for good."""
 PASSING_US = 12_000_000
+PEACE_US = 50_000_000
+"""Longer than a path that was lost is kept out."""
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 
 
@@ -88,6 +90,7 @@ def holes(random: Random, seed: int) -> Plan:
         coalesce=coalesce_of(random),
         incidents=tuple(incidents),
         damage=damage,
+        peace_us=PEACE_US if damage else 0,
     )
 
 

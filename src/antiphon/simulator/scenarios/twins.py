@@ -19,6 +19,8 @@ GROUPS = ("g0", "g1")
 LATENCIES_US = (200, 8_000)
 FIRST_US = 1_500_000
 WORKING_US = 20_000_000
+PEACE_US = 60_000_000
+"""Several times as long as a daemon that runs twice is left out after the last sign of that."""
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
 
 
@@ -62,6 +64,7 @@ def twins(random: Random, seed: int) -> Plan:
         coalesce=coalesce_of(random),
         incidents=tuple(incidents),
         damage=(second,) if is_lasting else (),
+        peace_us=PEACE_US if is_lasting else 0,
     )
 
 

@@ -44,9 +44,7 @@ def drifting(random: Random, plan: Plan, up_to_ppm: int) -> Plan:
     def drifts(daemon: Daemon) -> Daemon:
         return structs.replace(daemon, drift_ppm=random.choice((1, -1)) * wide(random, 1, up_to_ppm))
 
-    sites = tuple(
-        structs.replace(site, daemons=tuple(map(drifts, site.daemons))) for site in plan.sites
-    )
+    sites = tuple(structs.replace(site, daemons=tuple(map(drifts, site.daemons))) for site in plan.sites)
     return structs.replace(plan, sites=sites)
 
 
