@@ -47,8 +47,8 @@ class Pause(Lasting, frozen=True):
 
 
 class Twin(Lasting, frozen=True):
-    """A second process with the name, the number and the addresses of a daemon that runs is started on another
-    machine by mistake. All daemons hear both. When it is over, both are ended and the daemon starts anew."""
+    """A second process with the name, the number and the addresses of a daemon that runs is started elsewhere
+    by mistake. All daemons hear both. When it is over, both are ended and the daemon starts anew."""
 
     daemon: str
     reached_by: tuple[str, ...] = ()
@@ -145,8 +145,8 @@ class Visit(Lasting, frozen=True):
 
 
 class Crowd(Lasting, frozen=True):
-    """So many clients come to this daemon at the same moment, and each joins one of the groups; `for_us` later
-    all of them leave it, or hang up, at the same moment, too."""
+    """So many clients come to this daemon at the same moment, and each joins one of the groups; `for_us`
+    later all of them leave it, or hang up, at the same moment, too."""
 
     daemon: str
     groups: tuple[str, ...]

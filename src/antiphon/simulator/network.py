@@ -339,8 +339,8 @@ class Network:
     # Questions --------------------------------------------------------------------------------------------
 
     def components(self, daemons: Collection[int]) -> list[tuple[int, ...]]:
-        """The sets of these daemons that are connected by chains of pairs which work both ways, for packets of
-        every size."""
+        """The sets of these daemons that are connected by chains of pairs which work both ways, for packets
+        of every size."""
         neighbours: dict[int, list[int]] = {daemon: [] for daemon in daemons}
         for (one, other), path in self.paths.items():
             if one in neighbours and other in neighbours and path.is_whole:

@@ -2,7 +2,8 @@
 
 Nothing is promised to such a daemon, and it can promise nothing. So the trace says that it has crashed when
 the second process starts, with its clients, and tells nothing of either process until both have been ended
-and the daemon was started anew. Bundles that only they have sent are left out of what others hold and deliver.
+and the daemon was started anew. Bundles that only they have sent are left out of what others hold and
+deliver.
 """
 
 from typing import TYPE_CHECKING

@@ -10,8 +10,9 @@ NACK_DELAY_MIN_US = 1_000
 NACK_DELAY_MAX_US = 50_000
 NACK_WAIT_MAX_US = 1_000_000
 NACK_BACKOFF_MAX_US = 250_000
-"""Requests for one packet do not get rarer than this, unless a round trip takes longer: with `hop.NACKS_MAX` of
-them in vain the link has failed, and that must be found out well before the view counts as standing still."""
+"""Requests for one packet do not get rarer than this, unless a round trip takes longer: with `hop.NACKS_MAX`
+of them in vain the link has failed, and that must be found out well before the view counts as standing still.
+"""
 
 
 class _Gap(Struct):

@@ -27,8 +27,8 @@ STATES = ("seg", "gather", "statetrans", "evs", "op", "ggather", "gop")
 
 
 def crowds(random: Random, seed: int) -> Plan:
-    """Two to five sites. Crowds come to some of the daemons, two or three times; each time a daemon crashes or
-    is cut off shortly before or after, or when the membership is in the middle of something."""
+    """Two to five sites. Crowds come to some of the daemons, two or three times; each time a daemon crashes
+    or is cut off shortly before or after, or when the membership is in the middle of something."""
     daemons = busy(random, daemons_of(random, random.randint(2, 5)))
     names = [daemon.name for daemon in daemons]
     group_count, sessions = random.choice(SHAPES)

@@ -1,7 +1,7 @@
 """The scenario `heavy`: messages of 1 to 16 MiB are under way while daemons crash and are cut off.
 
-Such a message takes a second or more on its way: whatever happens to the cluster happens in the middle of one,
-of several senders', and the recovery has megabytes to send again.
+Such a message takes a second or more on its way: whatever happens to the cluster happens in the middle of
+one, of several senders', and the recovery has megabytes to send again.
 """
 
 from random import Random
