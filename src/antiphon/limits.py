@@ -192,6 +192,14 @@ DAMPED_TOLD_MAX = 8
 """Daemons of whose damping one daemon tells the others; if more of a site flap, two stand for all."""
 DAMPED_MAX_US = 3_600_000_000
 """The longest damping that can be configured, and be told of."""
+TWIN_AFTER_US = 5_000_000
+"""Two processes of one daemon that are heard in turns for so long run at the same time: a packet of one that
+has ended is not under way for as long."""
+TWIN_RETURNS = 6
+"""So many turns are the least."""
+TWIN_OUT_US = 20_000_000
+"""For how long a daemon that runs twice is left out after both processes were heard; while they are, this
+begins anew again and again."""
 # Slices ----------------------------------------------------------------------------------------------------
 SLICE_STEPS = 1_024
 """Work that a daemon does before it looks for packets again and sends signs of life: members looked at, views

@@ -31,11 +31,23 @@ CONNECTING_MAX = 64
 """Clients that wait for their welcome at the same time, each in a thread of the library."""
 
 
+class NoTwins:
+    """No daemon runs twice in a real world: its addresses are given to one namespace only."""
+
+    def begin(self, number: int, reached_by: frozenset[int], takes_over: bool) -> bool:
+        """Nothing happens."""
+        return False
+
+    def end_all(self) -> None:
+        """Nothing to end."""
+
+
 class RealWorld:
     """A cluster in namespaces, its network and its clients, in the time of this machine."""
 
     def __init__(self, plan: Plan, mutants: tuple[str, ...] = (), *, has_multicast: bool = True) -> None:
         self.has_multicast = has_multicast
+        self.twins = NoTwins()
         self.chance = plan.chance
         self.records: list[Record] = []
         """What was noted here, in its order; daemons keep diaries of their own."""

@@ -37,7 +37,7 @@ STATION = Station(
     ((1, 7, 2_000_000),), True,
 )  # fmt: skip
 BEAT_VECTOR = octets(
-    "9B                  # array of eleven",
+    "9C                  # array of twelve",
     "CE000F4240          # sender's clock: 1,000,000 us",
     "CE000F423F          # last clock value that the receiver sent",
     "C3                  # a question",
@@ -50,6 +50,7 @@ BEAT_VECTOR = octets(
     "CE00020005          # stamp of the search that it takes part in",
     "91                  # one station",
     STATION_VECTOR.hex(),
+    "C400                # no padding",
 )
 BEAT = Beat(1_000_000, 999_999, True, 4, 0x00010002, 0x00010003, 0x00020001, 1, True, 0x00020005, (STATION,))
 PROPOSAL_VECTOR = octets(
@@ -83,7 +84,7 @@ def test_beat() -> None:
 
 def test_a_beat_without_stations() -> None:
     beat = msgspec.structs.replace(BEAT, stations=())
-    vector = BEAT_VECTOR[: -len(STATION_VECTOR) - 1] + octets("90    # no station")
+    vector = BEAT_VECTOR[: -len(STATION_VECTOR) - 3] + octets("90    # no station", "C400    # no padding")
     assert membership.encode(beat) == vector
     assert membership.parse_beat(vector, daemons=10) == beat
 
@@ -292,3 +293,18 @@ def test_groups() -> None:
     assert (header.flags, header.service, header.names) == (bundle.Flag.GROUPS, Service.AGREED, b"\x01#")
     assert bundle.payloads(bytes(data), header) == [GROUPS_VECTOR]
     assert events.parse_groups(data, header) == GROUPS
+
+
+@pytest.mark.parametrize("size_bytes", [10, 400, 1_352, 59_000])
+def test_a_full_beat_is_as_large_as_it_must_be(size_bytes: int) -> None:
+    """One that has more to say, or hardly less, stays as it is."""
+    body = membership.encode_full(BEAT, size_bytes)
+    assert len(body) == max(size_bytes, len(BEAT_VECTOR))
+    beat = membership.parse_beat(body, daemons=10)
+    assert msgspec.structs.replace(beat, padding=b"") == BEAT
+    assert bool(beat.padding) is (size_bytes > len(BEAT_VECTOR))
+
+
+def test_a_beat_of_a_daemon_that_knows_no_padding_is_read() -> None:
+    vector = b"\x9b" + BEAT_VECTOR[1:-2]
+    assert membership.parse_beat(vector, daemons=10) == BEAT

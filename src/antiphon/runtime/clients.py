@@ -25,7 +25,7 @@ from antiphon.core.node import Node
 from antiphon.errors import BadFrame
 from antiphon.runtime.answers import Answers, Frames
 from antiphon.runtime.client_counters import ClientCounters
-from antiphon.runtime.connection import READ_BYTES, Connection, Phase
+from antiphon.runtime.connection import READ_BYTES, Connection, Phase, waiting_bytes
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
 from antiphon.runtime.notices import Notices
@@ -117,12 +117,7 @@ class Clients:
 
     def output_bytes(self, numbers: Iterable[int]) -> dict[int, int]:
         """How much output waits for each of these sessions that has not taken all of it yet."""
-        known = ((number, self._sessions.get(number)) for number in numbers)
-        return {
-            number: connection.waiting_bytes
-            for number, connection in known
-            if connection is not None and connection.waiting_bytes
-        }
+        return waiting_bytes(self._sessions, numbers)
 
     def deliver(self, now: int) -> None:
         """Take the frames and endings that the node left."""

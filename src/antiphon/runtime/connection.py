@@ -6,7 +6,7 @@ import socket
 import sys
 import termios
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
@@ -252,3 +252,13 @@ class Connection:
         """Tell the client that nothing more comes."""
         with suppress(OSError):  # it may have gone already
             self._client.shutdown(socket.SHUT_WR)
+
+
+def waiting_bytes(connections: Mapping[int, Connection], numbers: Iterable[int]) -> dict[int, int]:
+    """The output that waits for each of these, as far as there is such a connection, and output."""
+    known = ((number, connections.get(number)) for number in numbers)
+    return {
+        number: connection.waiting_bytes
+        for number, connection in known
+        if connection is not None and connection.waiting_bytes
+    }

@@ -1,8 +1,8 @@
 """The machine that one daemon runs on: it drives the daemon's node as `core.node` asks of its drivers.
 
 The daemon may crash and be started again; the machine, its clocks and its place in the network stay. The
-monotonic clock is apart from the others' by a constant and begins anew only with the machine; the wall clock,
-which a daemon reads only at its start, may step.
+monotonic clock is apart from the others', runs at a rate of its own and begins anew only with the machine;
+the wall clock, which a daemon reads only at its start, may step.
 
 An attentive daemon handles each event when it comes. A busy one lets them gather for a while, handles all of
 them and settles once, as a real one does whose loop finds many descriptors ready. A paused one is the same,
@@ -37,6 +37,7 @@ BUSY_SLICE_STEPS = 3
 """What a busy daemon does before it looks for what has gathered: so little that the work of small clusters is
 cut into slices, too, with other events between them."""
 NEAR_EPOCH_US = 1_000_000
+MILLION = 1_000_000
 KIND_OFFSET = 2
 """Where a packet says of what kind it is."""
 
@@ -49,18 +50,20 @@ _KIND_WORDS = {int(kind): kind.name.lower() for kind in PacketKind}
 class Host:
     """One daemon's machine."""
 
-    def __init__(self, world: "World", number: int, daemon: Daemon) -> None:
+    def __init__(self, world: "World", number: int, daemon: Daemon, kind: str = "daemon") -> None:
         self.number = number
         self.daemon = daemon
+        self.is_observed = True
+        """Whether the trace tells of the daemon. Of one that runs twice it cannot: see `simulator.twins`."""
         self.node: Node | None = None
         """The daemon, while it runs."""
         self.clients: dict[int, Client] = {}
         """Its open sessions."""
         self._world = world
-        self._random = world.chance(f"daemon {daemon.name}")
+        self._random = world.chance(f"{kind} {daemon.name}")
         self._step_us = 0
         self._ahead_us = daemon.clock_us
-        """How far its monotonic clock is ahead of the world's."""
+        """How far its monotonic clock was ahead of the world's in the beginning."""
         self._waiting: dict[Client, None] = {}
         """Clients with requests that the daemon has not read yet."""
         self._readers: dict[Client, int] = {}
@@ -89,7 +92,16 @@ class Host:
     @property
     def clock_us(self) -> int:
         """What its monotonic clock shows now."""
-        return self._world.now_us + self._ahead_us
+        now_us = self._world.now_us
+        if self.daemon.drift_ppm:
+            now_us += now_us * self.daemon.drift_ppm // MILLION
+        return now_us + self._ahead_us
+
+    def _world_us(self, clock_us: int) -> int:
+        """The first moment of the world at which its monotonic clock shows at least this."""
+        if not self.daemon.drift_ppm:
+            return clock_us - self._ahead_us
+        return -(-(clock_us - self._ahead_us) * MILLION // (MILLION + self.daemon.drift_ppm))
 
     @property
     def is_paused(self) -> bool:
@@ -109,6 +121,8 @@ class Host:
         return bool(self._gathered) or any(client.is_busy for client in self.clients.values())
 
     def _note(self, event: Event, **fields: object) -> None:
+        if not self.is_observed:
+            return
         records = self._world.records
         records.append(Record(len(records), self._world.now_us, event, self.name, **fields))  # type: ignore[arg-type]
 
@@ -125,7 +139,7 @@ class Host:
         world = self._world
         self._step_us += step_us
         if uptime_us is not None:
-            self._ahead_us = uptime_us - world.now_us
+            self._ahead_us += uptime_us - self.clock_us
         incarnation = self._random.randrange(1, 1 << 32)
         self._note(Event.RECOVER, incarnation=incarnation)
         self.node = Node(
@@ -134,7 +148,7 @@ class Host:
             incarnation=incarnation,
             now_us=self.clock_us,
             wall_us=self._wall_us(),
-            observer=HostWatcher(world, self.number),
+            observer=HostWatcher(world, self),
         )
         if self.daemon.gathers_us:
             self.node.regrouping.slice_steps = self.node.regrouping.part_steps = BUSY_SLICE_STEPS
@@ -177,6 +191,14 @@ class Host:
         else:
             node.departure.begin(self.clock_us)
             self._settle(node)
+
+    def disown(self) -> None:
+        """The daemon goes on, but the trace says that it has crashed, and that its clients have left."""
+        for client in list(self.clients.values()):
+            self.disconnect(client, graceful=False)
+        assert self.node is not None
+        self._note(Event.CRASH, incarnation=self.node.incarnation)
+        self.is_observed = False
 
     def pause(self, for_us: int) -> None:
         """From now on the daemon handles nothing."""
@@ -336,7 +358,7 @@ class Host:
         if deadline_us is None:
             return
         world = self._world
-        deadline_us -= self._ahead_us
+        deadline_us = self._world_us(deadline_us)
         if deadline_us > world.now_us:
             self._overdue = 0
         else:
@@ -369,7 +391,7 @@ class Host:
         """A new session, if the daemon runs, is awake, and the name is free; a reader with a rate takes its
         time."""
         node = self.node
-        if node is None or self.is_paused:
+        if node is None or self.is_paused or not self.is_observed:
             return None
         self._count(node, "connect")
         hello = frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, slow=slow)
@@ -471,7 +493,7 @@ class Host:
     def look(self) -> bool:
         """Put the state of the daemon's buffers and links into the trace; whether the buffers are empty."""
         node = self.node
-        if node is None:
+        if node is None or not self.is_observed:
             return True
         filled = fill(node)
         filled["session_output"] = self._output(node)

@@ -54,6 +54,17 @@ class Pause(Lasting, frozen=True):
     daemon: str
 
 
+class Twin(Lasting, frozen=True):
+    """A second process with the name, the number and the addresses of a daemon that runs is started elsewhere
+    by mistake. All daemons hear both. When it is over, both are ended and the daemon starts anew."""
+
+    daemon: str
+    reached_by: tuple[str, ...] = ()
+    """The daemons whose packets reach the second process."""
+    takes_over: bool = False
+    """Whether packets of those no longer reach the first one."""
+
+
 # The network ----------------------------------------------------------------------------------------------
 
 
@@ -102,6 +113,8 @@ class Trouble(Lasting, frozen=True):
 
     fault: AnyFault
     daemons: tuple[str, ...] = ()
+    is_oneway: bool = False
+    """Of a pair, only the path from the first to the second has it."""
 
 
 class Usurp(Incident, frozen=True, rename={"sender": "from", "receiver": "to"}):
@@ -125,6 +138,7 @@ class Flood(Incident, frozen=True):
     bundles: int
     services: tuple[Service, ...]
     size_max_bytes: int = 500
+    size_min_bytes: int = 0
     messages: int = 1
     """Per bundle."""
 
@@ -138,6 +152,21 @@ class Visit(Lasting, frozen=True):
     graceful: bool = False
 
 
+class Crowd(Lasting, frozen=True):
+    """So many clients come to this daemon at the same moment, and each joins one of the groups; `for_us`
+    later all of them leave it, or hang up, at the same moment, too."""
+
+    daemon: str
+    groups: tuple[str, ...]
+    count: int
+    leaves: bool = False
+    """Whether they leave their groups and stay connected; otherwise they hang up."""
+    graceful: bool = False
+    """Whether those who hang up say so."""
+    views: bool = True
+    """Whether they want to be told of the joins and leaves of others."""
+
+
 class Exodus(Incident, frozen=True):
     """All clients of this daemon hang up at the same moment."""
 
@@ -149,6 +178,7 @@ AnyIncident = (
     | Restart
     | Stop
     | Pause
+    | Twin
     | Partition
     | Heal
     | Cut
@@ -160,6 +190,7 @@ AnyIncident = (
     | Flood
     | Visit
     | Exodus
+    | Crowd
 )
 
 
@@ -179,10 +210,12 @@ class Trigger(Struct, frozen=True, omit_defaults=True):
 def named(incident: AnyIncident) -> tuple[str, ...]:
     """The daemons without which an incident makes no sense."""
     match incident:
-        case Crash() | Restart() | Stop() | Pause() | Flood() | Visit() | Exodus():
+        case Crash() | Restart() | Stop() | Pause() | Flood() | Visit() | Exodus() | Crowd():
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons
+        case Twin():
+            return (incident.daemon, *incident.reached_by)
         case OneWay() | Usurp():
             return (incident.sender, incident.receiver)
         case Partition() | Heal():

@@ -81,7 +81,15 @@ class Bandwidth(Fault, frozen=True):
     queue_bytes: int
 
 
-AnyFault = Loss | BurstLoss | Duplicate | Reorder | Corrupt | Jitter | Delay | Bandwidth
+class Oversize(Fault, frozen=True):
+    """Packets of more than `above_bytes` are lost with probability `rate`: a hop on the way carries less than
+    both ends believe, and does not tell them."""
+
+    above_bytes: int
+    rate: float = 1.0
+
+
+AnyFault = Loss | BurstLoss | Duplicate | Reorder | Corrupt | Jitter | Delay | Bandwidth | Oversize
 
 Arrival = tuple[int, bytes, int]
 """(time_us, bytes, packet size): what the receiver reads in one call."""
@@ -91,9 +99,16 @@ class Path:
     """The way from one daemon to another."""
 
     def __init__(
-        self, latency_us: int, faults: tuple[AnyFault, ...], random: Random, coalesce: float
+        self,
+        latency_us: int,
+        faults: tuple[AnyFault, ...],
+        random: Random,
+        coalesce: float,
+        packet_bytes: int = limits.PACKET_DEFAULT_BYTES,
     ) -> None:
+        """`packet_bytes` is the size of a full packet, as both ends believe."""
         self.latency_us = latency_us
+        self._packet_bytes = packet_bytes
         self.is_open = True
         """Whether anything gets through."""
         self.sent = 0
@@ -134,6 +149,7 @@ class Path:
         self._jitter_us = 0
         self._delay_us = self.latency_us
         self._bandwidth: Bandwidth | None = None
+        self._oversize: Oversize | None = None
         for fault in (*self._lasting, *self._passing):
             match fault:
                 case Loss():
@@ -152,6 +168,14 @@ class Path:
                     self._delay_us = self.latency_us + fault.extra_us
                 case Bandwidth():
                     self._bandwidth = fault
+                case Oversize():
+                    self._oversize = fault
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether packets of every size get through, if not always at once."""
+        hole = self._oversize
+        return self.is_open and (hole is None or hole.rate < 1 or hole.above_bytes >= self._packet_bytes)
 
     def carry(self, data: bytes, segment_bytes: int, now_us: int) -> list[Arrival]:
         """What arrives, and when, of the packet or train `data` that leaves now."""
@@ -178,6 +202,7 @@ class Path:
             leaves_us is None
             or random() < self._loss
             or (self._burst is not None and self._burst_takes(self._burst, now_us))
+            or (self._oversize is not None and self._oversize_takes(self._oversize, size))
         ):
             self.lost += 1
             return []
@@ -212,6 +237,9 @@ class Path:
             return None
         self._free_at_us = now_us + waits_us + size * 1e6 / bandwidth.bytes_per_s
         return int(self._free_at_us)
+
+    def _oversize_takes(self, hole: Oversize, size: int) -> bool:
+        return size > hole.above_bytes and self._random() < hole.rate
 
     def _burst_takes(self, burst: BurstLoss, now_us: int) -> bool:
         if self._in_burst and now_us >= self._burst_until_us:
@@ -311,12 +339,13 @@ class Network:
     # Questions --------------------------------------------------------------------------------------------
 
     def components(self, daemons: Collection[int]) -> list[tuple[int, ...]]:
-        """The sets of these daemons that are connected by chains of pairs which work both ways."""
+        """The sets of these daemons that are connected by chains of pairs which work both ways, for packets
+        of every size."""
         neighbours: dict[int, list[int]] = {daemon: [] for daemon in daemons}
         for (one, other), path in self.paths.items():
-            if one in neighbours and other in neighbours and path.is_open:
+            if one in neighbours and other in neighbours and path.is_whole:
                 back = self.paths.get((other, one))
-                if back is not None and back.is_open:
+                if back is not None and back.is_whole:
                     neighbours[one].append(other)
         found: list[tuple[int, ...]] = []
         seen: set[int] = set()

@@ -10,7 +10,7 @@ from random import Random
 import msgspec
 from msgspec import Struct, structs
 
-from antiphon import config
+from antiphon import config, limits
 from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
 from antiphon.errors import UsageError
 from antiphon.simulator.habits import Habits
@@ -34,6 +34,8 @@ class Daemon(Struct, frozen=True, omit_defaults=True):
     """How long a busy daemon lets events gather before it handles them together; 0 for an attentive one."""
     late_us: int = 0
     """Its deadlines are served up to so late."""
+    drift_ppm: int = 0
+    """By how many millionths its monotonic clock runs fast, or slow if less than 0."""
 
 
 class Site(Struct, frozen=True, omit_defaults=True):
@@ -93,6 +95,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     stop them, too."""
     steady: Steady | None = None
     """What is asked of those who are well while other damage lasts."""
+    peace_us: int = 0
+    """How long a run goes on after the last words at least: what is to stay as it is must do so."""
 
     def chance(self, what: str) -> Random:
         """The generator for one thing in this run."""
@@ -125,19 +129,23 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         paths: dict[Pair, Path] = {}
 
         def lay(
-            senders: list[int], receivers: list[int], latency_us: int, faults: tuple[AnyFault, ...]
+            senders: list[int],
+            receivers: list[int],
+            latency_us: int,
+            faults: tuple[AnyFault, ...],
+            packet_bytes: int = limits.PACKET_DEFAULT_BYTES,
         ) -> None:
             for one, other in product(senders, receivers):
                 if one != other:
                     random = self.chance(f"path {names[one]} {names[other]}")
-                    paths[one, other] = Path(latency_us, faults, random, self.coalesce)
+                    paths[one, other] = Path(latency_us, faults, random, self.coalesce, packet_bytes)
 
         for site in self.sites:
             lay(numbers[site.name], numbers[site.name], site.latency_us, site.faults)
         for route in self.routes:
             one, other = (numbers[name] for name in route.link.sites)
-            lay(one, other, route.latency_us, route.there)
-            lay(other, one, route.latency_us, route.back)
+            lay(one, other, route.latency_us, route.there, route.link.packet_bytes)
+            lay(other, one, route.latency_us, route.back, route.link.packet_bytes)
         return paths
 
     def without(self, daemon: str) -> "Plan":

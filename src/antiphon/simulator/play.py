@@ -54,6 +54,8 @@ def perform(stage: Stage) -> None:
     world.run(world.now_us + NOTICE_SUSPICIONS * plan.settings.timing().suspect_us)
     _wait(world, parts, world.now_us + limit_us)
     stage.last_words()
+    if plan.peace_us:
+        world.run(world.now_us + plan.peace_us)
     _come_to_rest(world, parts, limit_us)
 
 

@@ -108,7 +108,8 @@ def _calmer(plan: Plan) -> Iterator[Plan]:
             yield structs.replace(plan, routes=(*plan.routes[:at], plain, *plan.routes[at + 1 :]))
     for at, site in enumerate(plan.sites):
         daemons = tuple(
-            structs.replace(daemon, gathers_us=0, late_us=0, starts_us=0) for daemon in site.daemons
+            structs.replace(daemon, gathers_us=0, late_us=0, starts_us=0, drift_ppm=0)
+            for daemon in site.daemons
         )
         plainer = structs.replace(site, daemons=daemons, faults=())
         if plainer != site:

@@ -13,6 +13,7 @@ from antiphon.simulator.hostile import usurping
 from antiphon.simulator.incidents import (
     AnyIncident,
     Crash,
+    Crowd,
     Cut,
     Exodus,
     Flap,
@@ -26,6 +27,7 @@ from antiphon.simulator.incidents import (
     Stop,
     Trigger,
     Trouble,
+    Twin,
     Usurp,
     Visit,
 )
@@ -86,6 +88,7 @@ class Stage:
     def restore(self) -> list[tuple[int, ...]]:
         """Everything is healed, except for the damage that stays; the parts that can then form."""
         world = self.world
+        world.twins.end_all()
         for host in world.hosts:
             host.resume()
             if host.name in self.plan.dead or host.is_leaving:
@@ -130,6 +133,8 @@ class Stage:
                 self._stop(incident)
             case Pause():
                 self.world.hosts[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
+            case Twin():
+                self._twin(incident)
             case Partition():
                 self._partition(incident)
             case Heal():
@@ -152,6 +157,8 @@ class Stage:
                 self._flood(incident)
             case Visit():
                 self._visit(incident)
+            case Crowd():
+                self._crowd(incident)
             case Exodus():
                 number = self._number[incident.daemon]
                 for client in list(self.world.hosts[number].clients.values()):
@@ -169,6 +176,13 @@ class Stage:
                 self.world.schedule(self.world.now_us + incident.back_us, come_back)
 
         host.stop(self.plan.stop_bound_us, ended)
+
+    def _twin(self, incident: Twin) -> None:
+        number = self._number[incident.daemon]
+        twins = self.world.twins
+        reached_by = frozenset(self._number[name] for name in incident.reached_by)
+        if twins.begin(number, reached_by, incident.takes_over) and incident.for_us:
+            self.world.schedule(self.world.now_us + incident.for_us, twins.end, number)
 
     def _both_ways(self, daemons: tuple[str, str]) -> list[Pair]:
         one, other = (self._number[name] for name in daemons)
@@ -202,6 +216,9 @@ class Stage:
         if incident.daemons:
             numbers = {self._number[name] for name in incident.daemons}
             pairs = [pair for pair in paths if numbers.issuperset(pair)]
+            if incident.is_oneway:
+                first = self._number[incident.daemons[0]]
+                pairs = [pair for pair in pairs if pair[0] == first]
         else:
             pairs = list(paths)
         for pair in pairs:
@@ -251,7 +268,8 @@ class Stage:
         client = random.choice(clients)
         for _ in range(incident.bundles):
             bodies = [
-                payload(random, random.randint(0, incident.size_max_bytes)) for _ in range(incident.messages)
+                payload(random, random.randint(incident.size_min_bytes, incident.size_max_bytes))
+                for _ in range(incident.messages)
             ]
             client.send((random.choice(incident.groups),), random.choice(incident.services), bodies)
         world.settle(number)
@@ -268,6 +286,30 @@ class Stage:
         world.settle(number)
         if incident.for_us:
             world.schedule(world.now_us + incident.for_us, self._end_visit, number, client, incident.graceful)
+
+    def _crowd(self, incident: Crowd) -> None:
+        world = self.world
+        number = self._number[incident.daemon]
+        here: list[tuple[Client, str]] = []
+        for place in range(incident.count):
+            self._visits += 1
+            client = world.connect(number, f"v{self._visits}", views=incident.views)
+            if client is not None:
+                group = incident.groups[place % len(incident.groups)]
+                client.join(group)
+                here.append((client, group))
+        world.settle(number)
+        if incident.for_us:
+            world.schedule(world.now_us + incident.for_us, self._end_crowd, incident, number, here)
+
+    def _end_crowd(self, incident: Crowd, number: int, here: list[tuple[Client, str]]) -> None:
+        for client, group in here:
+            if not incident.leaves:
+                self._end_visit(number, client, incident.graceful)
+            elif client.open:
+                client.leave(group)
+        if incident.leaves:
+            self.world.settle(number)
 
     def _end_visit(self, number: int, client: Client, graceful: bool) -> None:
         if client.open:

@@ -4,18 +4,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from antiphon.core.membership.view import DaemonView
+from antiphon.simulator.twins import Diary
 from antiphon.trace.watcher import Watcher
 from antiphon.types import View
 
 if TYPE_CHECKING:
+    from antiphon.simulator.host import Host
     from antiphon.simulator.world import World
 
 
 class HostWatcher(Watcher):
     """Watches one life of a daemon."""
 
-    def __init__(self, world: "World", number: int) -> None:
-        super().__init__(world.config, number, world.records, world.clock, world.entered)
+    def __init__(self, world: "World", host: "Host") -> None:
+        super().__init__(world.config, host.number, Diary(host, world), world.clock, world.entered)
+        self._host = host
         self._bearers = world.bearers
         self._incarnations: dict[int, dict[int, int]] = {}
         """Of the daemons in the present view and in the one before it: views of groups that end with a daemon
@@ -30,6 +33,8 @@ class HostWatcher(Watcher):
 
     def regrouped(self, view: View, sessions: Iterable[tuple[int, int]]) -> None:
         """Names alone do not say which sessions a view means."""
+        if not self._host.is_observed:
+            return
         incarnations = self._incarnations.get(view.id.epoch, {})
         self._bearers.saw(
             self._name,

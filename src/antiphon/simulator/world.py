@@ -17,6 +17,7 @@ from antiphon.simulator.host import Host
 from antiphon.simulator.network import Network, Pair, Path
 from antiphon.simulator.plan import Daemon
 from antiphon.simulator.steadiness import Steady
+from antiphon.simulator.twins import Twins
 from antiphon.trace import Event, Record
 from antiphon.trace.bearers import Bearers
 
@@ -47,6 +48,7 @@ class World:
         self.when_entered: Callable[[int, str], None] | None = None
         """Hears of each state that a daemon enters; it may plan something, and do nothing at once."""
         self.hosts = [Host(self, number, daemon) for number, daemon in enumerate(daemons)]
+        self.twins = Twins(self, Host)
         self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._serial = 0
         for host in self.hosts:
@@ -83,7 +85,8 @@ class World:
         pair = (sender, receiver)
         for time_us, packets, size in self.network.carry(pair, data, segment_bytes, self.now_us):
             path = self.network.paths[pair]
-            self.schedule(time_us, self.hosts[receiver].arrive, path, packets, size)
+            for host in self.twins.reached(sender, receiver):
+                self.schedule(time_us, host.arrive, path, packets, size)
 
     def hang_up(self, one: int, other: int, is_told: bool) -> None:
         """The connection between two daemons breaks; the second one learns of it at once, or when it says
@@ -130,8 +133,8 @@ class World:
 
     @property
     def alive(self) -> tuple[int, ...]:
-        """The daemons that run."""
-        return tuple(host.number for host in self.hosts if host.node is not None)
+        """The daemons that run, and run once."""
+        return tuple(host.number for host in self.hosts if host.node is not None and host.is_observed)
 
     def names(self, daemons: tuple[int, ...]) -> tuple[str, ...]:
         """What they are called."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon import limits
 from antiphon.errors import BadPacket
@@ -66,6 +66,8 @@ class Beat(Struct, frozen=True, array_like=True):
     round: int = 0
     """Stamp of the search for others that the sender takes part in while its view works; 0: none."""
     stations: tuple[Station, ...] = ()
+    padding: bytes = b""
+    """Makes the packet as large as those of a link, where it is in doubt whether such ones get through."""
 
 
 class Proposal(Struct, frozen=True, array_like=True):
@@ -129,6 +131,12 @@ def mask_bytes(numbers: Iterable[int]) -> bytes:
 def encode(value: Beat | Proposal) -> bytes:
     """The body of a BEAT or PROPOSAL packet."""
     return _encode(value)
+
+
+def encode_full(beat: Beat, size_bytes: int) -> bytes:
+    """The body of a BEAT packet, padded to `size_bytes` if it is smaller."""
+    missing = size_bytes - len(_encode(beat)) - 1  # a longer string of bytes has a head of three, not of two
+    return _encode(structs.replace(beat, padding=bytes(missing))) if missing > 0xFF else _encode(beat)
 
 
 def parse_beat(body: bytes, daemons: int) -> Beat:

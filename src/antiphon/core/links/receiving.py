@@ -9,6 +9,10 @@ from antiphon.wire.packet import Data
 NACK_DELAY_MIN_US = 1_000
 NACK_DELAY_MAX_US = 50_000
 NACK_WAIT_MAX_US = 1_000_000
+NACK_BACKOFF_MAX_US = 250_000
+"""Requests for one packet do not get rarer than this, unless a round trip takes longer: with `hop.NACKS_MAX`
+of them in vain the link has failed, and that must be found out well before the view counts as standing still.
+"""
 
 
 class _Gap(Struct):
@@ -101,7 +105,7 @@ class Reception:
     def ask(self, now_us: int, retry_us: int) -> tuple[list[tuple[int, int]], int]:
         """Ranges (first, how many) to ask for now, and how often the most wanted was asked for before.
 
-        Each is due again after `retry_us`, half as long again with every vain attempt.
+        Each is due again after `retry_us`, half as long again with every vain attempt, up to a limit.
         """
         due = sorted(number for number, gap in self._gaps.items() if gap.ask_us <= now_us)
         ranges: list[tuple[int, int]] = []
@@ -119,6 +123,7 @@ class Reception:
             wait_us = retry_us
             for _ in range(min(gap.asked - 1, 12)):
                 wait_us = wait_us * 3 // 2
+            wait_us = max(retry_us, min(NACK_BACKOFF_MAX_US, wait_us))
             gap.ask_us = now_us + min(NACK_WAIT_MAX_US, wait_us)
         self.ask_us = min((gap.ask_us for gap in self._gaps.values()), default=None)
         return ranges, asked_most

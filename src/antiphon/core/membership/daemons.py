@@ -22,7 +22,7 @@ from collections.abc import Collection
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.core.membership.exclusions import Exclusions
+from antiphon.core.membership.exclusions import TWINS, Exclusions
 from antiphon.core.membership.flapping import Flapping
 from antiphon.core.membership.friends import is_friend
 from antiphon.core.membership.gathering import Gathering, Pair
@@ -30,9 +30,7 @@ from antiphon.core.membership.leavetaking import Leavetaking
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.patience import (
     GATHERS_MAX,
-    LONG_STATIONS_PER_BEAT,
     PATIENCE_GATHERS,
-    STATIONS_PER_BEAT,
     STUCK_RECOVERIES,
 )
 from antiphon.core.membership.peers import Peer
@@ -82,7 +80,7 @@ class DaemonMembership(Leavetaking):
         self._incarnation = incarnation
         self._config = config
         self._host = host
-        self._voice = Voice(config.digest, me, incarnation, datagrams)
+        self._voice = Voice(config, me, incarnation, datagrams)
         self.peers = {number: Peer(number, now_us) for number in config.neighbours_of(me)}
         self.flapping = Flapping(config, me, self.peers)
         """What is lost again and again, and kept out for a while."""
@@ -141,6 +139,8 @@ class DaemonMembership(Leavetaking):
         if self._probe_us is not None:
             self._probe_us = min(self._probe_us, peer.probe_us)
         self._host.witness(beat.lts)
+        if self.exclusions.hear(sender, incarnation, beat, self.company, now_us):
+            self._lose(Reason.TWINS, sender, f"{self._name(sender)}: {TWINS}", now_us)
         if beat.question:
             self._beat(peer, now_us, question=False)
         if self._is_company_lost(peer, incarnation, beat, now_us):
@@ -250,17 +250,11 @@ class DaemonMembership(Leavetaking):
         """Repeat what is known to those who should know it, and ask those who may be there."""
         self._refresh(now_us)
         self._beat_us = now_us + self.timing.join_us
-        stations = tuple(self._gathering.stations.values())
-        most = (
-            LONG_STATIONS_PER_BEAT
-            if any(one.left_out or one.damped for one in stations)
-            else STATIONS_PER_BEAT
-        )
+        parts = self._gathering.parts()
         for peer in self.peers.values():
             if self._is_friend(peer) and self.is_live(peer.number, now_us):
-                for first in range(0, len(stations), most):
-                    some = stations[first : first + most]
-                    self._beat(peer, now_us, question=first == 0, stations=some)
+                for number, stations in enumerate(parts):
+                    self._beat(peer, now_us, question=number == 0, stations=stations)
 
     def _probe(self, now_us: int) -> None:
         """Ask the absent whether they are there; never stops, but slows down."""
@@ -311,7 +305,7 @@ class DaemonMembership(Leavetaking):
             round=self._round if self.is_active else 0,
             stations=stations,
         )
-        self._voice.send(peer.number, PacketKind.BEAT, words.encode(beat))
+        self._voice.beat(peer.number, beat, is_full=peer.must_prove)
 
     # Losing a view --------------------------------------------------------------------------------------
 
@@ -321,6 +315,7 @@ class DaemonMembership(Leavetaking):
             self.leaving.went_on(number)
             return
         self.flapping.fading |= {number}
+        self.peers[number].must_prove |= reason is Reason.LINK_FAILED  # it was heard all the same
         self._lose(reason, number, detail, now_us)
 
     def progress(self, now_us: int) -> None:
@@ -481,6 +476,9 @@ class DaemonMembership(Leavetaking):
     def propose(self, sender: int, proposal: Proposal, now_us: int) -> None:
         """A proposal came in (figure 6.4)."""
         self._host.witness(proposal.id)
+        twin = self.exclusions.contradicted(self.company, proposal, now_us)
+        if twin is not None:
+            self._lose(Reason.TWINS, twin, f"{self._name(twin)}: {TWINS}", now_us)
         if proposal.id <= self.promised:
             return  # others have agreed on something newer, or it is a copy
         view = DaemonView(proposal.id, proposal.members, proposal.incarnations, proposal.pairs)
@@ -534,9 +532,12 @@ class DaemonMembership(Leavetaking):
         self.timing.is_new = self.timing.is_new and len(view.members) == 1
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
+        neighbours = view.neighbours(self._me)
         for number, peer in self.peers.items():
             if number not in view.members or number in self._missed:
                 peer.ask_soon(self.timing.probe_us, now_us)
+            elif number in neighbours:
+                peer.must_prove = False
         self._plan_probe()
 
     # Time -----------------------------------------------------------------------------------------------

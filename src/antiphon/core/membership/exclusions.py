@@ -6,6 +6,9 @@ left out for a time that doubles with each further exclusion, up to a limit. Its
 without it, it goes on alone, and both merge when the time is over. A new process of the daemon is not to
 blame for what an earlier one did.
 
+A daemon of which two processes run at the same time (`identities`) is left out, too, whichever process it is,
+until both are no longer heard.
+
 The thesis has nothing like it: its daemons do not fail in such ways. Whoever decides on an exclusion tells so
 in its station (`wire.membership`), and all who learn of it do the same: a daemon that a single member left
 out would be brought back into the view by the next one that still works with it. A strike is told there, too,
@@ -17,8 +20,14 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.core.membership.identities import Identities
 from antiphon.core.membership.view import DaemonView
-from antiphon.wire.membership import Exclusion, Station
+from antiphon.core.ordering.stability import daemon_of
+from antiphon.wire.membership import Beat, Exclusion, Proposal, Station
+
+ALL_PROCESSES = 0
+"""In the place of an incarnation: whatever process bears the daemon's name."""
+TWINS = "two processes of this daemon run at the same time: end one of them"
 
 
 def culprits(waited_for: Collection[int], members: Collection[int], me: int) -> tuple[int, ...]:
@@ -57,6 +66,31 @@ class Exclusions:
         self._me = me
         self._incarnation = incarnation
         self._records: dict[int, _Record] = {}
+        self._identities = Identities()
+        self._twins: dict[int, int] = {}  # daemons that run twice -> until when both processes are left out
+
+    def hear(
+        self, daemon: int, incarnation: int, beat: Beat, company: DaemonView | None, now_us: int
+    ) -> bool:
+        """A beat came in. If it shows that two processes of its daemon run at the same time, both are left
+        out, and any other for a while; whether that is new and a reason to give up the view `company`."""
+        if not self._identities.hear(daemon, incarnation, beat.clock_us, beat.echo_us, now_us):
+            return False
+        is_new = self._twins.get(daemon, now_us) <= now_us
+        self._twins[daemon] = now_us + limits.TWIN_OUT_US
+        return is_new and company is not None and daemon in company.members
+
+    def contradicted(self, company: DaemonView | None, proposal: Proposal, now_us: int) -> int | None:
+        """The daemon that has proposed two views with one identifier, if a proposal shows that: two processes
+        of it have, which have the same number and do not know of each other's clocks."""
+        if company is None or proposal.id != company.id:
+            return None
+        are_same = (proposal.members, proposal.incarnations) == (company.members, company.incarnations)
+        if are_same and set(proposal.pairs) == set(company.links):
+            return None
+        twin = daemon_of(proposal.id)
+        self._twins[twin] = now_us + limits.TWIN_OUT_US
+        return twin
 
     def strike(self, daemon: int, incarnation: int, reason: str, now_us: int) -> bool:
         """A view stood still because of a daemon; whether it is left out now."""
@@ -94,6 +128,11 @@ class Exclusions:
         """Another daemon tells whom it leaves out, or has given a strike; whether one is left out anew."""
         is_new = False
         for daemon, incarnation, remaining_us in told:
+            if incarnation == ALL_PROCESSES:
+                if daemon != self._me and self._twins.get(daemon, now_us) <= now_us:
+                    self._twins[daemon] = now_us + min(remaining_us, limits.TWIN_OUT_US)
+                    is_new = True
+                continue
             record = self._of(daemon, incarnation)
             if daemon == self._me or (record.is_ours and now_us < record.until_us):
                 continue  # of ourselves: the others do not work with us then, and that is enough
@@ -113,6 +152,8 @@ class Exclusions:
 
     def is_out(self, daemon: int, incarnation: int, now_us: int) -> bool:
         """Whether this process of a daemon is left out now."""
+        if self._twins and now_us < self._twins.get(daemon, now_us):
+            return True
         record = self._records.get(daemon)
         return record is not None and now_us < record.until_us and record.incarnation == incarnation
 
@@ -137,15 +178,26 @@ class Exclusions:
             if (record.is_ours and now_us < record.until_us)
             or now_us - record.accused_us < limits.STRIKE_TOLD_US
         ]
-        return tuple(told[: limits.EXCLUSIONS_TOLD_MAX])
+        twins = [
+            (daemon, ALL_PROCESSES, until_us - now_us)
+            for daemon, until_us in sorted(self._twins.items())
+            if now_us < until_us
+        ]
+        return tuple((twins + told)[: limits.EXCLUSIONS_TOLD_MAX])
 
     def current(self, now_us: int) -> dict[int, tuple[str, int]]:
         """Daemons that are left out -> why, and for how much longer in microseconds."""
-        return {
+        current = {
             daemon: (record.reason, record.until_us - now_us)
-            for daemon, record in sorted(self._records.items())
+            for daemon, record in self._records.items()
             if now_us < record.until_us
         }
+        current |= {
+            daemon: (TWINS, until_us - now_us)
+            for daemon, until_us in self._twins.items()
+            if now_us < until_us
+        }
+        return dict(sorted(current.items()))
 
     def _of(self, daemon: int, incarnation: int) -> _Record:
         record = self._records.get(daemon)

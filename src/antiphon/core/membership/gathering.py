@@ -7,6 +7,7 @@ one another through a third are found, and pairs that work in one direction only
 
 from collections.abc import Callable
 
+from antiphon.core.membership.patience import LONG_STATIONS_PER_BEAT, STATIONS_PER_BEAT
 from antiphon.wire.membership import Station
 
 Pair = tuple[int, int]
@@ -61,6 +62,13 @@ class Gathering:
                         reached.add(other)
                         edge.append(other)
         return frozenset(reached), pairs
+
+    def parts(self) -> list[tuple[Station, ...]]:
+        """All stations, as many together as fit a beat."""
+        stations = tuple(self.stations.values())
+        is_long = any(station.left_out or station.damped for station in stations)
+        most = LONG_STATIONS_PER_BEAT if is_long else STATIONS_PER_BEAT
+        return [stations[first : first + most] for first in range(0, len(stations), most)]
 
     def vouches(self, daemon: int, other: int) -> bool:
         """Whether `daemon` says that it works with `other`."""

@@ -5,7 +5,9 @@ probing of thesis 6.1.5. Deviations: hearing a peer is not enough, because a lin
 only would make views come and go for ever: a peer counts as live only when its beats echo ours. Peers that
 are not in the view are probed for ever, with back-off in seconds. A peer that is lost again and again counts
 as live only when it has answered for a while without a break (`damping`); until then it is asked as often as
-a link gives signs of life, so that a break is noticed.
+a link gives signs of life, so that a break is noticed. After a link on which packets did not get through
+although its other end was heard, both ends make their beats as large as full packets until they have a link
+again: a path may carry beats and lose whatever is larger.
 """
 
 from antiphon import limits
@@ -46,6 +48,9 @@ class Peer:
         self.is_missed = False
         """Whether it is a member of the view to which a link should be and is not."""
         self.damping = Damping()
+        self.must_prove = False
+        """Whether beats between the two are as large as full packets, because such ones may not get through:
+        then an echo proves that they do."""
 
     def hear(self, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
         """A beat came in."""
@@ -63,6 +68,7 @@ class Peer:
         self.promised = beat.promised
         self.representative = beat.representative
         self.welcome = beat.welcome
+        self.must_prove |= bool(beat.padding)
         if beat.echo_us and self.echoed_us < beat.echo_us <= now_us:
             self.echoed_us = beat.echo_us
             self.damping.answered(now_us, self._break_us(timing))

@@ -40,6 +40,8 @@ class Reason(Enum):
     """In a view that works, something waited for too long although all neighbours were heard."""
     IMPOSSIBLE = "impossible-state"
     """The state that a member told at the end of its view cannot be true."""
+    TWINS = "twins"
+    """A member turned out to run twice, as two processes at the same time."""
     UNANSWERED = "unanswered"
     """No proposal came."""
     ALONE = "alone"

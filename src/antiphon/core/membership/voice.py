@@ -1,18 +1,30 @@
 """How a daemon speaks to others beside the links of a view: packets that belong to none."""
 
+from antiphon.config import Config
 from antiphon.core.effects import Datagram
+from antiphon.wire import membership as words
 from antiphon.wire import packet
+from antiphon.wire.membership import Beat
 from antiphon.wire.packet import PacketKind
 
 
 class Voice:
     """Sends the beats and proposals of one daemon."""
 
-    def __init__(self, digest: int, me: int, incarnation: int, datagrams: list[Datagram]) -> None:
-        self._digest = digest
+    def __init__(self, config: Config, me: int, incarnation: int, datagrams: list[Datagram]) -> None:
+        self._config = config
+        self._digest = config.digest
         self._me = me
         self._incarnation = incarnation
         self._datagrams = datagrams
+
+    def beat(self, receiver: int, beat: Beat, *, is_full: bool) -> None:
+        """One beat; a full one is as large as a full packet of a link to the same daemon."""
+        body = words.encode(beat)
+        if is_full:
+            size_bytes = packet.capacity(self._config.link_between(self._me, receiver).packet_bytes)
+            body = words.encode_full(beat, size_bytes)
+        self.send(receiver, PacketKind.BEAT, body)
 
     def send(self, receiver: int, kind: PacketKind, body: bytes) -> None:
         """One packet, which may get lost."""

@@ -23,6 +23,15 @@ def stamp_after(lts: int, daemon: int) -> int:
     return ((lts >> _DAEMON_BITS) + 1 << _DAEMON_BITS) | daemon
 
 
+def daemon_of(lts: int) -> int:
+    """The daemon whose stamp this is.
+
+    >>> daemon_of(stamp_after(4_711, 3))
+    3
+    """
+    return lts & (1 << _DAEMON_BITS) - 1
+
+
 class Lines:
     """What each source of a view is known to have sent and received, as lts values."""
 

@@ -8,9 +8,11 @@ from antiphon.core.membership import proposals
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.damping import Damping
 from antiphon.core.membership.gathering import Pair
+from antiphon.core.membership.identities import Identities
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.view import DaemonView
+from antiphon.core.membership.voice import Voice
 from antiphon.core.node import Node
 from antiphon.core.term import Term
 from antiphon.simulator.mutants.mutant import Mutant, Original
@@ -38,6 +40,16 @@ def _damped_for_ever(original: Original) -> Original:
             damping.term_us = _NEVER_US
 
     return lost
+
+
+def _beats_prove_all(original: Original) -> Original:
+    """Who hears beats believes that larger packets get through, too, whatever became of those."""
+
+    return lambda voice, receiver, beat, *, is_full: original(voice, receiver, beat, is_full=False)
+
+
+def _twins_unnoticed(original: Original) -> Original:
+    return lambda identities, *arguments: False
 
 
 def _deaf_to_new_lives(original: Original) -> Original:
@@ -208,6 +220,14 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "damped for ever", "a daemon whose link was lost twice is never trusted again",
         frozenset(("2.16",)), Damping, "lost", _damped_for_ever, "flap", shown_by=9,
+    ),
+    Mutant(
+        "beats prove all", "a path that carries beats and loses all larger packets is used again and again",
+        frozenset(("2.16",)), Voice, "beat", _beats_prove_all, "holes", shown_by=5,
+    ),
+    Mutant(
+        "twins unnoticed", "a daemon that runs twice is taken for one that is restarted again and again",
+        frozenset(("2.16", "2.17")), Identities, "hear", _twins_unnoticed, "twins",
     ),
     Mutant(
         "nobody welcome", "two views that work never merge",

@@ -9,7 +9,10 @@ from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
+    crowds,
     focused,
+    heavy,
+    holes,
     inflight,
     lasting,
     merge,
@@ -22,7 +25,11 @@ from antiphon.simulator.scenarios import (
     stops,
     streams,
     swarm,
+    twins,
+    uneven,
+    upheaval,
 )
+from antiphon.simulator.scenarios.weather import weathered
 
 SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "mixed": steady.mixed,
@@ -49,6 +56,12 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "streams": streams.streams,
     "poisoned": poisoned.poisoned,
     "stops": stops.stops,
+    "heavy": heavy.heavy,
+    "crowds": crowds.crowds,
+    "twins": twins.twins,
+    "uneven": uneven.uneven,
+    "upheaval": upheaval.upheaval,
+    "holes": holes.holes,
 }
 
 
@@ -66,7 +79,7 @@ def plan_of(scenario: str, seed: int) -> Plan:
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
     plan = stops.with_stops(SCENARIOS[scenario](Random(f"plan of {scenario} {seed}"), seed))
-    return _with_heirs(plan, Random(f"{NAMES_LABEL} of {scenario} {seed}"))
+    return weathered(_with_heirs(plan, Random(f"{NAMES_LABEL} of {scenario} {seed}")))
 
 
 def _with_heirs(plan: Plan, random: Random) -> Plan:
