@@ -85,11 +85,12 @@ class Intake:
             if fragment.offset == 0:
                 lts, aru = bundles.peek_lines(fragment.body)
                 source, number = fragment.source, fragment.number
-                term.forwarder.head(fragment, lts, aru, now_us, from_ring)
+                is_urgent = bundles.peek_is_urgent(fragment.body)
+                term.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_ring)
                 if source == term.order.source:
                     term.announcer.announced(now_us, lts, aru, term.order.came)
                 if not mine:
-                    term.order.skip(Skip(source, number, number, lts, aru))
+                    term.order.skip(Skip(source, number, number, lts, aru), is_urgent)
             if mine:
                 data = term.reassembly[fragment.source].add(fragment, now_us)
                 if data is not None:

@@ -156,6 +156,7 @@ class Origin:
             Fragment(self._source, number, destinations, header.length, 0, data),
             lts=lts,
             aru=aru,
+            is_urgent=bundles.peek_is_urgent(data),
             now_us=now_us,
         )
         self._announcer.announced(now_us, lts, aru, order.came)

@@ -211,6 +211,7 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
 
 _LINES = Layout("!QQ")
 _LINES_OFFSET = 48
+_SERVICE_OFFSET = 5
 
 
 def peek_lines(start: bytes | bytearray | memoryview) -> tuple[int, int]:
@@ -221,6 +222,12 @@ def peek_lines(start: bytes | bytearray | memoryview) -> tuple[int, int]:
     if lts > limits.COUNTER_MAX or aru > limits.COUNTER_MAX:
         raise BadFrame("bundle: impossible counter")
     return lts, aru
+
+
+def peek_is_urgent(start: bytes | bytearray | memoryview) -> bool:
+    """Whether a bundle, of which only the start is at hand, cannot be delivered before every source has been
+    heard: it is causal, agreed or safe, or of a daemon."""
+    return start[_SERVICE_OFFSET] >= Service.CAUSAL or bool(start[_SERVICE_OFFSET + 1] & ~Flag.CLIENT)
 
 
 def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:

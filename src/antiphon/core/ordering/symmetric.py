@@ -191,9 +191,9 @@ class SymmetricOrder:
         self._chain(entry).received(entry.header.number)
         self._place(entry, in_order=True)
 
-    def skip(self, skip: Skip) -> None:
-        """Bundles that have no receiver at this site."""
-        self._saw(skip.lts)
+    def skip(self, skip: Skip, is_urgent: bool = True) -> None:
+        """Bundles that have no receiver at this site; unless they are known, they may be urgent."""
+        self._saw(skip.lts, is_urgent=is_urgent)
         source = self._sources[skip.source]
         first = max(skip.first, source.contiguous + 1)
         if first > skip.last:
@@ -226,12 +226,13 @@ class SymmetricOrder:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
         self._saw(lts, of_a_bundle=False)
 
-    def _saw(self, lts: int, of_a_bundle: bool = True) -> None:
+    def _saw(self, lts: int, of_a_bundle: bool = True, is_urgent: bool = True) -> None:
         self.moved = True
         self.lines.saw(lts)
         if of_a_bundle and lts > self.highest_lts:
-            # What it is, this daemon does not know: it may be any.
-            self.highest_lts = self.needs_lts = self.needs_aru = lts
+            self.highest_lts = lts
+            if is_urgent:
+                self.needs_lts = self.needs_aru = lts
 
     def _keep(self, entry: Entry) -> None:
         header = entry.header

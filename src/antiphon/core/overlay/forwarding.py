@@ -17,12 +17,14 @@ from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 class _Skipped:
     """Bundles of one source that one branch was not sent and not yet told about."""
 
-    __slots__ = ("due_us", "pending", "told_us")
+    __slots__ = ("due_us", "is_urgent", "pending", "told_us")
 
     def __init__(self) -> None:
         self.pending: Skip | None = None
         self.told_us = -(10**15)
         self.due_us: int | None = None
+        self.is_urgent = False
+        """Whether a bundle among them waits until every source has been heard."""
 
 
 class Way(Protocol):
@@ -68,14 +70,15 @@ class Forwarder:
         self.touched: dict[int, Way] = {}
         """Links that were given something to send since the owner last pumped them."""
 
-    def bundle(self, fragment: Fragment, *, lts: int, aru: int, now_us: int) -> None:
-        """A whole bundle starts here."""
+    def bundle(self, fragment: Fragment, *, lts: int, aru: int, is_urgent: bool, now_us: int) -> None:
+        """A whole bundle starts here; one that is not urgent is delivered without any word of those who
+        skip it."""
         for branch in self._all[fragment.source]:
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
             else:
                 skip = Skip(fragment.source, fragment.number, fragment.number, lts, aru)
-                self._skip(branch.neighbour, skip, now_us)
+                self._skip(branch.neighbour, skip, now_us, is_urgent)
 
     def _branches(self, source: int, from_ring: bool) -> tuple[Branch, ...]:
         return self._outward[source] if from_ring else self._all[source]
@@ -89,12 +92,14 @@ class Forwarder:
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
 
-    def head(self, fragment: Fragment, lts: int, aru: int, now_us: int, from_ring: bool) -> None:
+    def head(
+        self, fragment: Fragment, lts: int, aru: int, is_urgent: bool, now_us: int, from_ring: bool
+    ) -> None:
         """The start of a bundle passes through: the branches without receivers skip the bundle."""
         source, number = fragment.source, fragment.number
         for branch in self._branches(source, from_ring):
             if not branch.below & fragment.destinations:
-                self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us)
+                self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us, is_urgent)
 
     def unreliable(self, fragment: Fragment, from_ring: bool = False) -> None:
         for branch in self._branches(fragment.source, from_ring):
@@ -136,15 +141,17 @@ class Forwarder:
         link.send(fragment)
         self.touched[neighbour] = link
 
-    def _skip(self, neighbour: int, skip: Skip, now_us: int) -> None:
+    def _skip(self, neighbour: int, skip: Skip, now_us: int, is_urgent: bool = True) -> None:
         skipped = self._skipped.setdefault((neighbour, skip.source), _Skipped())
         pending = skipped.pending
         if pending is not None and skip.first == pending.last + 1:
             skip = Skip(skip.source, pending.first, skip.last, skip.lts, skip.aru)
         elif pending is not None:
             self._tell(neighbour, skip.source)
+        is_earlier_urgent = skipped.pending is not None and skipped.is_urgent
         skipped.pending = skip
-        wait_us = self._delta.wait_us(skip.last - skip.first)
+        skipped.is_urgent = is_urgent or is_earlier_urgent
+        wait_us = self._delta.wait_us(skip.last - skip.first, skipped.is_urgent)
         skipped.due_us = max(now_us, skipped.told_us + wait_us)
         if self._due_us is None or skipped.due_us < self._due_us:
             self._due_us = skipped.due_us

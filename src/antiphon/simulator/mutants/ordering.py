@@ -95,7 +95,7 @@ def _gaps_ignored(original: Original) -> Original:
 
 
 def _skips_ignored(original: Original) -> Original:
-    def skip(order: SymmetricOrder, skipped: Skip) -> None:
+    def skip(order: SymmetricOrder, skipped: Skip, is_urgent: bool = True) -> None:
         return None
 
     return skip
@@ -243,7 +243,7 @@ def _skips_overreach(original: Original) -> Original:
 def _skip_before_earlier_ones(original: Original) -> Original:
     """A skipped range counts as everything of its source before it."""
 
-    def skip(order: SymmetricOrder, skipped: Skip) -> None:
+    def skip(order: SymmetricOrder, skipped: Skip, is_urgent: bool = True) -> None:
         original(order, Skip(skipped.source, 1, skipped.last, skipped.lts, skipped.aru))
 
     return skip
