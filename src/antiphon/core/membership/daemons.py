@@ -179,8 +179,7 @@ class DaemonMembership(Leavetaking):
         ):
             return
         if not peer.welcome:  # it may not know yet that we hear it
-            if now_us - peer.asked_us >= self.timing.join_us:
-                peer.asked(self.timing, now_us)
+            if peer.may_follow_up(self.timing, now_us):
                 self._beat(peer, now_us, question=True)
         else:
             name = self._name(peer.number)
@@ -529,7 +528,7 @@ class DaemonMembership(Leavetaking):
         self._find_missed(now_us)
         self.flapping.installed(before, view, self._missed, self.stopped_us or 0, self.timing, now_us)
         self.stopped_us = None
-        self.timing.is_new = self.timing.is_new and len(view.members) == 1
+        self.timing.installed(view)
         self._change(State.OP, Reason.INSTALLED, now_us)
         self.rounds.installed(before, view, transitional, now_us)
         neighbours = view.neighbours(self._me)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from antiphon.config import Timing
+from antiphon.core.membership.view import DaemonView
 
 if TYPE_CHECKING:
     from antiphon.core.membership.peers import Peer
@@ -30,6 +31,7 @@ class Pace:
         self._timing = timing
         self._peers = peers
         self._site_mates = site_mates
+        self._members: tuple[int, ...] = ()  # of the newest view
         self.is_new = True
         """Whether this daemon was just started and knows nothing of the network."""
         self.suspect_us = timing.suspect_us
@@ -42,6 +44,11 @@ class Pace:
         self.damp_us = timing.damp_us
         self.damp_max_us = timing.damp_max_us
         self.stall_us = timing.stall_us
+
+    def installed(self, view: DaemonView) -> None:
+        """A view was installed: its members are expected in the next one."""
+        self._members = view.members
+        self.is_new = self.is_new and len(view.members) == 1
 
     @property
     def segment_us(self) -> int:
@@ -67,9 +74,16 @@ class Pace:
 
     @property
     def slowest_us(self) -> int:
-        """The longest round trip, with what it varies by, to any daemon that was heard in this round."""
-        heard = (peer.round_trip_us for peer in self._peers.values() if peer.heard_us >= self.began_us)
-        return max(heard, default=0)
+        """The longest round trip, with what it varies by, to any daemon that was heard in this round or was a
+        member of the last view: those that are near are heard first, and must not go on without the far."""
+        return max(
+            (
+                peer.round_trip_us
+                for number, peer in self._peers.items()
+                if peer.heard_us >= self.began_us or number in self._members
+            ),
+            default=0,
+        )
 
     @property
     def station_lasts_us(self) -> int:

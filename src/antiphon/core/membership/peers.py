@@ -45,6 +45,7 @@ class Peer:
         """When to ask whether it is there."""
         self.probe_wait_us = 0
         self.asked_us = -(10**15)
+        self._has_followed_up = False
         self.is_missed = False
         """Whether it is a member of the view to which a link should be and is not."""
         self.damping = Damping()
@@ -111,11 +112,21 @@ class Peer:
     def asked(self, timing: Pace, now_us: int) -> None:
         """It was probed: the next probe comes later."""
         self.asked_us = now_us
+        self._has_followed_up = False
         wait_us = self.probe_wait_us
         self.probe_wait_us = min(timing.probe_max_us, wait_us * 3 // 2)
         if self._is_on_trial(now_us):
             wait_us = min(wait_us, self.damping.pace_us(timing, self.round_trip_us, now_us) or wait_us)
         self.probe_us = now_us + wait_us
+
+    def may_follow_up(self, timing: Pace, now_us: int) -> bool:
+        """Whether to ask a peer that hears us once more, because it did not know that we hear it, too: once
+        at once after each probe, and then now and then."""
+        if self._has_followed_up and now_us - self.asked_us < timing.join_us:
+            return False
+        self.asked(timing, now_us)
+        self._has_followed_up = True
+        return True
 
     def ask_soon(self, first_wait_us: int, now_us: int) -> None:
         """Probe it at once, and then as often as at first."""
