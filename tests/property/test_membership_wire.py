@@ -38,6 +38,9 @@ stations = st.builds(
     st.lists(
         st.tuples(numbers, u32, st.integers(0, limits.EXCLUDED_MAX_US)), max_size=limits.EXCLUSIONS_TOLD_MAX
     ).map(tuple),
+    st.lists(
+        st.tuples(numbers, u32, st.integers(0, limits.DAMPED_MAX_US)), max_size=limits.DAMPED_TOLD_MAX
+    ).map(tuple),
     st.booleans(),
 )
 beats = st.builds(

@@ -163,7 +163,9 @@ class Run:
 SIMULATED = {Event.SLOW, Event.FORGED, Event.STEADY}
 """Told by the simulator only."""
 CALM = (
-    frozenset(Event) - {Event.TRANSSIG, Event.STRANSSIG, Event.CRASH, Event.RESTORED, Event.LINK} - SIMULATED
+    frozenset(Event)
+    - {Event.TRANSSIG, Event.STRANSSIG, Event.CRASH, Event.STOP, Event.RESTORED, Event.LINK}
+    - SIMULATED
 )
 """What happens when nothing goes wrong; nobody looks at links here."""
 TOLD_BY_CLIENTS = frozenset(

@@ -287,7 +287,8 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "loss before the rest", "the view of those who remain is numbered before the last of the old one",
-        frozenset(("2.3",)), Membership, "lose", _loss_before_the_rest, "swarm", shown_by=6,
+        frozenset(("2.3",)), Membership, "lose", _loss_before_the_rest, "swarm",
+        shown_by=4,
     ),
     Mutant(
         "loss of our own", "every daemon names the view of those who remain after itself",
@@ -305,7 +306,8 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "events without branch", "views after the signal do not say on which side of the cut they are",
         frozenset(("2.4", "2.20")), Delivery, "event", _events_after_the_signal_without_branch, "swarm",
-        seeds=40, shown_by=6,
+        seeds=40,
+        shown_by=10,
     ),
     Mutant(
         "last GROUPS not awaited", "groups are put together before the last daemon has told its members",
@@ -347,7 +349,8 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "accepts before merged", "clients' messages are ordered before it is known to whom they must go",
         frozenset(("2.7", "2.10")), Admission, "has_leave", _accepts_before_merged, "swarm",
-        seeds=40, shown_by=3,
+        seeds=40,
+        shown_by=4,
     ),
     Mutant(
         "merge without a view", "a member who comes into a merge alone is not told",

@@ -265,11 +265,13 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "numbers not reset", "a session's first bundle in a view waits for its last one of the view before",
-        frozenset(("2.10", "2.17")), Node, "_install", _numbers_not_reset, "crash", shown_by=1,
+        frozenset(("2.10", "2.17")), Node, "_install", _numbers_not_reset, "crash",
+        shown_by=2,
     ),
     Mutant(
         "ready not delivered", "what was about to be delivered when a view stopped is forgotten",
         frozenset(("2.7", "2.10", "2.15")), Node, "freeze", _ready_not_delivered, "slices",
+        shown_by=8,
     ),
     Mutant(
         "sends in the frozen view", "new bundles get numbers in a view whose state was already told",
@@ -283,7 +285,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     Mutant(
         "clock at the identifier", "a daemon's clock is set back to the identifier of its new view",
         frozenset(("2.12", "2.13")), Term, "__init__", _clock_at_the_identifier, "merge",
-        shown_by=9,
+        shown_by=1,
     ),
     Mutant(
         "deaf to new lives", "a daemon whose machine was started anew is not heard for a long time",

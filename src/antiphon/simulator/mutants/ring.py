@@ -119,17 +119,19 @@ RING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "nothing asked for", "packets that were lost on a ring are not asked for",
-        frozenset(("2.10", "2.17")), Ring, "_ask", _nothing_asked_for, "sites", seeds=40, shown_by=2,
+        frozenset(("2.10", "2.17")), Ring, "_ask", _nothing_asked_for, "sites", seeds=40,
+        shown_by=3,
     ),
     Mutant(
         "lost token not sent again", "whoever has passed the token on does not look whether it arrived",
         frozenset(("2.10", "2.17")), Ring, "_send_token_again", _lost_token_not_sent_again, "sites",
-        seeds=40, shown_by=2,
+        seeds=40,
+        shown_by=32,
     ),
     Mutant(
         "joining daemon vouches", "the token says that a joining daemon has what is still sent to it again",
         frozenset(("2.7", "2.14")), Term, "let_token_go", _joining_daemon_vouches, "sites",
-        seeds=40, shown_by=14,
+        seeds=64, shown_by=63,
     ),
     Mutant(
         "own aru for the segment", "a daemon says for its whole segment what it has itself",

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from antiphon.config import Settings
 from antiphon.service import Service
-from antiphon.simulator.incidents import AnyIncident, Flood, Stop, Trigger
+from antiphon.simulator.incidents import AnyIncident, Flood, Heal, Stop, Trigger, Visit
 from antiphon.simulator.network import AnyFault, Duplicate, Jitter, Reorder
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios.clusters import Cluster, draw_clients, draw_cluster
@@ -20,6 +20,8 @@ from antiphon.simulator.scenarios.parts import coalesce_of, wide
 GROUPS = ("g0", "g1", "g2", "g3")
 WITH_STOPS = frozenset(("swarm", "sites", "restart", "cascade", "streams"))
 """Scenarios in which daemons are also told to stop."""
+NO_FAULTS = {Flood, Visit, Heal}
+"""Incidents that break nothing."""
 FIRST_SEED = 40
 """Runs of smaller seeds stay what they were: tests and planted bugs name them."""
 STATES = ("seg", "rep", "gather", "statetrans", "evs", "op", "ggather")
@@ -103,6 +105,8 @@ def with_stops(plan: Plan) -> Plan:
     random = Random(f"stops of {plan.scenario} {plan.seed}")
     if plan.scenario not in WITH_STOPS or plan.seed < FIRST_SEED or random.random() < 0.5:
         return plan
+    if plan.scenario == "swarm" and len({type(incident) for incident in plan.incidents} - NO_FAULTS) == 1:
+        return plan  # some runs of a swarm have one kind of fault only
     names = [daemon.name for daemon in plan.daemons()]
     incidents: list[AnyIncident] = []
     for _ in range(random.randint(1, 4)):
