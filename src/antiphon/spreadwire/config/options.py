@@ -103,7 +103,7 @@ KEYWORDS: dict[str, Keyword] = {
     "AcceleratedWindow": Keyword("number", _NO_SWITCH),
     "TokenTimeout": _timeout("suspect_ms says how much silence looks like a failure"),
     "HurryTimeout": _timeout("a lost token is sent again after a wait that follows from measured rounds"),
-    "AliveTimeout": _timeout("idle daemons give a sign of life four times in each suspect_ms"),
+    "AliveTimeout": _timeout("idle daemons hear each other every 4/7 of suspect_ms"),
     "JoinTimeout": _timeout("join_ms says how often daemons repeat what they know while they gather"),
     "RepTimeout": _timeout("a site speaks to the others after segment_ms and then waits gather_ms for them"),
     "SegTimeout": _timeout("segment_ms says how long the daemons of one site compare what they see"),
