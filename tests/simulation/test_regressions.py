@@ -24,6 +24,7 @@ SEEDS = [
     ("mixed", 2, "a bundle born with the lts of a join was not sent again to the joiner"),
     ("mixed", 3, "an answer to an unreliable message was ordered before what its sender had sent earlier"),
     ("mixed", 4, "a bundle born with the lts of a join was not sent again to the joiner"),
+    ("stops", 90, "the oracle compared views of two lives of a daemon whose clock was behind"),
     ("mixed", 205, "a slow path was taken for a standstill"),
     ("mixed", 38, "a safe message was delivered before a joining site had its late copy"),
 ]

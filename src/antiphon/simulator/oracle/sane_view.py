@@ -15,7 +15,16 @@ from collections.abc import Iterator
 from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_terms, history, name
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Record, Trace, ViewNumber, promises
+from antiphon.trace import (
+    ORDERED_SERVICES,
+    RELIABLE_SERVICES,
+    Event,
+    Identity,
+    Record,
+    Trace,
+    ViewNumber,
+    promises,
+)
 from antiphon.trace.bearers import private_name
 
 Births = dict[tuple[str, str], tuple[list[int], list[ViewNumber]]]
@@ -24,6 +33,7 @@ Births = dict[tuple[str, str], tuple[list[int], list[ViewNumber]]]
 
 def _look(trace: Trace) -> Iterator[Finding]:
     births = _births(trace)
+    first: dict[tuple[Identity, str, ViewNumber], int] = {}  # where a message was first delivered in a view
     for record in trace.of(Event.DELIVER):
         if (
             record.service not in RELIABLE_SERVICES
@@ -45,7 +55,8 @@ def _look(trace: Trace) -> Iterator[Finding]:
                     (record.message,),
                     (sent.position, record.position),
                 )
-            yield from _judge_birth(births, sent, record, group, after)
+            first_position = first.setdefault((record.message, group, after), record.position)
+            yield from _judge_birth(births, sent, record, group, after, first_position)
 
 
 def _is_too_early(trace: Trace, sent: Record, group: str, before: ViewNumber, after: ViewNumber) -> bool:
@@ -90,14 +101,19 @@ def _births(trace: Trace) -> Births:
 
 
 def _judge_birth(
-    births: Births, sent: Record, record: Record, group: str, view: ViewNumber
+    births: Births, sent: Record, record: Record, group: str, view: ViewNumber, first_position: int
 ) -> Iterator[Finding]:
+    """A message that was delivered somewhere in this view (`first_position`) before its sender's name asked
+    to join is judged no further: a daemon that is started anew, alone, may begin with views that are smaller
+    than those of its former life, and then numbers do not tell which of the two lines is earlier."""
     known = births.get((private_name(sent.process), group))
     if known is None or record.message is None:
         return
     positions, views = known
     place = bisect_right(positions, sent.position)
-    if place < len(positions) and _is_not_before(view, views[place]):
+    if place == len(positions) or first_position < positions[place]:
+        return
+    if _is_not_before(view, views[place]):
         yield Finding(
             f"delivered in view {view} of {group}, although its sender asked to join, with view "
             f"{views[place]}, only after it had sent it",

@@ -37,6 +37,9 @@ def _look(model: Model) -> "DataFrame":
     # come before it.
     is_aside = (view[0] == birth[0]) & (view[1] != 0) & (birth[1] == 0)
     late = (view >= birth) & _are_in_line("after", "birth.view") & (~is_aside | (view[2] >= birth[2]))
+    # A daemon that is started anew, alone, may begin with views that are smaller than those of its former
+    # life: then numbers do not tell which of the two lines is earlier, but positions may.
+    late &= F.col("position") >= F.col("birth.position")
     reborn = findings(
         pairs.where(F.col("birth").isNotNull() & late),
         text(
