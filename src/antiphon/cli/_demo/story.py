@@ -84,7 +84,7 @@ class Story:
         )
         page.say(
             f"The longest way is D = {self._diameter_ms:.0f} ms. A site with nothing to say tells the others "
-            f"so at once, but at most every delta = {self._delta_ms:.0f} ms."
+            f"so at once, but never more often than delta: a quarter of D, {self._delta_ms:.0f} ms at most."
         )
         await self._cluster.formed()
         names = self._cluster.config.daemon_names
