@@ -5,9 +5,9 @@ probing of thesis 6.1.5. Deviations: hearing a peer is not enough, because a lin
 only would make views come and go for ever: a peer counts as live only when its beats echo ours. Peers that
 are not in the view are probed for ever, with back-off in seconds. A peer that is lost again and again counts
 as live only when it has answered for a while without a break (`damping`); until then it is asked as often as
-a link gives signs of life, so that a break is noticed. After a link on which packets did not get through
-although its other end was heard, both ends make their beats as large as full packets until they have a link
-again: a path may carry beats and lose whatever is larger.
+a link gives signs of life, so that a break is noticed. Beats to a process with which there was no link yet,
+or whose link failed although it was heard, are as large as full packets until there is a link: a path may
+carry small beats and lose whatever is larger, and a view over such a path would fail with its first traffic.
 """
 
 from antiphon import limits
@@ -49,9 +49,9 @@ class Peer:
         self.is_missed = False
         """Whether it is a member of the view to which a link should be and is not."""
         self.damping = Damping()
-        self.must_prove = False
-        """Whether beats between the two are as large as full packets, because such ones may not get through:
-        then an echo proves that they do."""
+        self.must_prove = True
+        """Whether beats to it are as large as full packets, because such ones may not get through: then an
+        echo proves that they do."""
 
     def hear(self, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
         """A beat came in."""
@@ -60,6 +60,7 @@ class Peer:
             self.clock_us = 0
             self.echoed_us = -(10**15)
             self.damping = Damping()  # those of another process are no habits of this one
+            self.must_prove = True
         elif beat.clock_us < self.clock_us:
             return  # overtaken by a newer one
         self.heard_us = now_us

@@ -285,7 +285,7 @@ RECOVERY: tuple[Mutant, ...] = (
     Mutant(
         "own dropped after a hole", "messages of those who remain are dropped like those of the lost",
         frozenset(("2.15",)), Recovery, "is_delivered", _own_dropped_after_a_hole, "swarm",
-        seeds=11, shown_by=10,
+        seeds=25, shown_by=24,
     ),
     Mutant(
         "all services dropped", "reliable and FIFO messages are dropped after a hole, too",
@@ -314,7 +314,7 @@ RECOVERY: tuple[Mutant, ...] = (
     Mutant(
         "one line for all groups", "what is certain for one group counts as certain for all",
         frozenset(("2.13", "2.14")), Recovery, "line_of", _one_line_for_all_groups, "swarm",
-        seeds=40, shown_by=30,
+        seeds=100, shown_by=99,
     ),
     Mutant(
         "promises forgotten", "what was promised in an attempt that failed is dropped after a hole",
