@@ -13,7 +13,7 @@ from antiphon.config import Settings
 from antiphon.service import Service
 from antiphon.simulator.incidents import AnyIncident, Flood, Heal, Stop, Trigger, Visit
 from antiphon.simulator.network import AnyFault, Duplicate, Jitter, Reorder
-from antiphon.simulator.plan import Plan
+from antiphon.simulator.plan import Plan, Route
 from antiphon.simulator.scenarios.clusters import Cluster, draw_clients, draw_cluster
 from antiphon.simulator.scenarios.parts import coalesce_of, wide
 
@@ -68,7 +68,7 @@ def stops(random: Random, seed: int) -> Plan:
         at_us += wide(random, 50_000, 6_000_000)
     working_us = at_us + LEAVE_US
     clients = draw_clients(random, cluster.names, GROUPS, 2 * daemons, working_us, bundles=150)
-    longest_us = max([route.latency_us for route in cluster.routes], default=0)
+    longest_us = max([_longest_us(route) for route in cluster.routes], default=0)
     return Plan(
         "stops",
         seed,
@@ -85,6 +85,12 @@ def stops(random: Random, seed: int) -> Plan:
 
 def _harmless(faults: tuple[AnyFault, ...]) -> tuple[AnyFault, ...]:
     return tuple(fault for fault in faults if isinstance(fault, HARMLESS))
+
+
+def _longest_us(route: Route) -> int:
+    """How long a packet may take on this way, with what its delay varies by."""
+    jitters_us = [fault.up_to_us for fault in (*route.there, *route.back) if isinstance(fault, Jitter)]
+    return route.latency_us + max(jitters_us, default=0)
 
 
 def _stop(random: Random, names: list[str], at_us: int) -> list[AnyIncident]:

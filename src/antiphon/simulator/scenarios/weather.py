@@ -30,7 +30,8 @@ def weathered(plan: Plan) -> Plan:
     if plan.seed < PLAIN_SEEDS:
         return plan
     random = Random(f"weather of {plan.scenario} {plan.seed}")
-    if random.random() < FLIPPING and _has_faults(plan) and not _flips(plan):
+    # A flipped bit is a lost packet, and where planned stops have a bound, nothing gets lost.
+    if random.random() < FLIPPING and _has_faults(plan) and not _flips(plan) and not plan.stop_bound_us:
         flipping = hardships.flipping(random, plan.working_us)
         plan = structs.replace(plan, incidents=(*plan.incidents, flipping))
     if random.random() < DRIFTING and not any(daemon.drift_ppm for daemon in plan.daemons()):
