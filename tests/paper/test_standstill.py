@@ -269,7 +269,7 @@ def test_a_number_far_ahead_is_not_carried_into_the_next_view() -> None:
     """A daemon that believed it would tell a state that all refuse, itself included."""
     cluster, clients = world()
     order = cluster.nodes[1].order
-    first = order.tell(0).contiguous + 10
+    first = order.contiguous(0) + 10
     order.skip(Skip(0, first, first + 2 * limits.OUTSTANDING_MAX, order.lines.clock, order.lines.stable))
     cluster.lose_view()
     cluster.settle()

@@ -6,13 +6,15 @@ A node that gets such bytes counts them and goes on.
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from small_worlds import Cluster
 
 from antiphon import limits
 from antiphon.core.groups import events
 from antiphon.core.groups.events import HostedGroup
 from antiphon.core.membership import recovery
-from antiphon.core.ordering.state import SourceState, to_ranges
+from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, to_ranges
+from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.overlay.topology import component
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import bundle, membership, packet
@@ -93,16 +95,16 @@ def source_states(draw: st.DrawFn) -> SourceState:
     )
 
 
+order_states = st.builds(
+    OrderState, counters, counters, counters, st.lists(source_states(), max_size=3).map(tuple)
+)
 states = st.builds(
-    recovery.State,
-    counters,
-    counters,
-    counters,
+    recovery.MemberState,
     counters,
     st.lists(numbers, max_size=4).map(tuple),
     counters,
     st.lists(st.tuples(st.text(max_size=10), counters), max_size=3).map(tuple),
-    st.lists(source_states(), max_size=3).map(tuple),
+    order_states.map(lambda told: msgspec.Raw(encode_state(told))),
 )
 hosted_groups = st.lists(
     st.builds(
@@ -129,9 +131,12 @@ def test_proposals_survive_the_wire(proposal: Proposal) -> None:
 
 @often
 @given(states)
-def test_states_survive_the_wire(state: recovery.State) -> None:
+def test_states_survive_the_wire(state: recovery.MemberState) -> None:
     data = recovery.state_bundle(state)
-    assert recovery.parse_state(bundle.payloads(bytes(data), bundle.parse(data))[0]) == state
+    body = bundle.payloads(bytes(data), bundle.parse(data))[0]
+    told = recovery.parse_state(body, SymmetricOrder(1, 0))
+    assert parse_state(bytes(told.order)) == parse_state(bytes(state.order))
+    assert structs.replace(told, order=state.order) == state
 
 
 @often
@@ -187,11 +192,11 @@ def test_any_bytes_are_a_beat_or_a_proposal_or_bad(body: bytes, daemons: int) ->
 @given(junk | arrays | states.map(msgspec.msgpack.encode).flatmap(damaged))
 def test_any_bytes_are_a_state_or_a_bad_frame(body: bytes) -> None:
     try:
-        state = recovery.parse_state(body)
+        state = recovery.parse_state(body, SymmetricOrder(DAEMONS, 0))
     except BadFrame as error:
         assert 0 < len(error.reason) <= 200
     else:  # comparing it ends soon
-        recovery.Recovery(0, state.view, {0: state, 1: state})
+        recovery.Recovery(0, state.view, SymmetricOrder(DAEMONS, 0), {0: state, 1: state})
 
 
 @often

@@ -11,7 +11,8 @@ from antiphon.core.groups import events
 from antiphon.core.groups.events import HostedGroup
 from antiphon.core.membership import recovery
 from antiphon.core.membership.patience import LONG_STATIONS_PER_BEAT, STATIONS_PER_BEAT
-from antiphon.core.ordering.state import SourceState
+from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
+from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
 from antiphon.wire import bundle, membership, packet
@@ -212,27 +213,32 @@ SOURCE_VECTOR = octets(
     "91 92 04 08         # at hand: 4 to 8",
 )
 STATE_VECTOR = octets(
-    "98                  # array of eight",
+    "95                  # array of five",
     "CE00010002          # the view that ends",
+    "92 00 02            # daemons whose messages it has promised to deliver",
+    "CE00010401          # and everything up to this place",
+    "91 92 A46E657773 CE00010405     # a join of its own that has not taken effect: news, lts",
+    "94                  # array of four: what the symmetric order tells",
     "CE00010800          # Lamport clock",
     "CE00010402          # delivered in the agreed order up to here",
     "CE00010400          # stable line",
-    "92 00 02            # daemons whose messages it has promised to deliver",
-    "CE00010401          # and everything up to this lts",
-    "91 92 A46E657773 CE00010405     # a join of its own that has not taken effect: news, lts",
     "91                  # one source",
     SOURCE_VECTOR.hex(),
 )
-STATE = recovery.State(
-    view=0x00010002,
+ORDER_STATE = OrderState(
     clock=0x00010800,
     delivered=0x00010402,
     stable=0x00010400,
+    sources=(SourceState(2, 5, 0x402, 9, ((7, 8),), ((4, 8),)),),
+)
+STATE = recovery.MemberState(
+    view=0x00010002,
     committed=(0, 2),
     committed_line=0x00010401,
     joining=(("news", 0x00010405),),
-    sources=(SourceState(2, 5, 0x402, 9, ((7, 8),), ((4, 8),)),),
+    order=msgspec.Raw(encode_state(ORDER_STATE)),
 )
+ORDER = SymmetricOrder(3, 0)
 
 
 def test_state() -> None:
@@ -240,16 +246,29 @@ def test_state() -> None:
     header = bundle.parse(data)
     assert (header.flags, header.service, header.names) == (bundle.Flag.STATE, Service.FIFO, b"\x01#")
     assert bundle.payloads(bytes(data), header) == [STATE_VECTOR]
-    assert recovery.parse_state(STATE_VECTOR) == STATE
+    told = recovery.parse_state(STATE_VECTOR, ORDER)
+    assert told == msgspec.structs.replace(STATE, order=told.order)
+    assert parse_state(bytes(told.order)) == ORDER_STATE
+
+
+def with_order(order: OrderState) -> bytes:
+    return msgspec.msgpack.encode(msgspec.structs.replace(STATE, order=msgspec.Raw(encode_state(order))))
 
 
 @pytest.mark.parametrize("name", ["clock", "delivered", "stable", "committed_line"])
 def test_an_impossible_state_has_its_reason(name: str) -> None:
-    impossible = msgspec.structs.replace(STATE, **{name: 1 << 62})
+    if name == "committed_line":
+        impossible = msgspec.msgpack.encode(msgspec.structs.replace(STATE, committed_line=1 << 62))
+    else:
+        impossible = with_order(msgspec.structs.replace(ORDER_STATE, **{name: 1 << 62}))
     with pytest.raises(BadFrame, match="state: impossible counter"):
-        recovery.parse_state(msgspec.msgpack.encode(impossible))
+        recovery.parse_state(impossible, ORDER)
     with pytest.raises(BadFrame, match="state: DecodeError"):
-        recovery.parse_state(STATE_VECTOR[:-1])
+        recovery.parse_state(STATE_VECTOR[:-1], ORDER)
+    with pytest.raises(BadFrame, match="state: ValidationError"):
+        recovery.parse_state(
+            msgspec.msgpack.encode(msgspec.structs.replace(STATE, order=msgspec.Raw(b"\x01"))), ORDER
+        )
 
 
 @pytest.mark.parametrize(
@@ -269,10 +288,10 @@ def test_an_impossible_state_has_its_reason(name: str) -> None:
 )
 def test_impossible_numbers_in_a_state_have_their_reason(changes: dict[str, object], reason: str) -> None:
     """Whoever compares states works through these numbers one by one."""
-    source = msgspec.structs.replace(STATE.sources[0], **changes)
-    impossible = msgspec.structs.replace(STATE, sources=(source,))
+    source = msgspec.structs.replace(ORDER_STATE.sources[0], **changes)
+    impossible = with_order(msgspec.structs.replace(ORDER_STATE, sources=(source,)))
     with pytest.raises(BadFrame, match=f"state: {reason}"):
-        recovery.parse_state(msgspec.msgpack.encode(impossible))
+        recovery.parse_state(impossible, ORDER)
 
 
 GROUPS_VECTOR = octets(

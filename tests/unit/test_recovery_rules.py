@@ -4,9 +4,17 @@ import msgspec
 import pytest
 
 from antiphon import limits
-from antiphon.core.membership.recovery import Recovery, State, control_bundle
+from antiphon.core.membership.recovery import MemberState, Recovery, control_bundle
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.state import SourceState, numbers, to_ranges
+from antiphon.core.ordering.state import (
+    OrderState,
+    SourceState,
+    encode_state,
+    numbers,
+    parse_state,
+    to_ranges,
+)
+from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.service import Service
 from antiphon.wire import bundle, packet
 from antiphon.wire.bundle import Flag
@@ -21,18 +29,16 @@ def known(source: int, contiguous: int, lts: int, highest: int, *, ahead=(), hel
     return SourceState(source, contiguous, lts, highest, to_ranges(ahead), to_ranges(held))
 
 
-def state(*sources: SourceState, **changes: object) -> State:
-    blank = State(
-        view=VIEW,
-        clock=1_000,
-        delivered=0,
-        stable=0,
-        committed=(),
-        committed_line=0,
-        joining=(),
-        sources=sources,
-    )
+def state(
+    *sources: SourceState, clock: int = 1_000, delivered: int = 0, stable: int = 0, **changes: object
+) -> MemberState:
+    told = encode_state(OrderState(clock, delivered, stable, sources))
+    blank = MemberState(view=VIEW, committed=(), committed_line=0, joining=(), order=msgspec.Raw(told))
     return msgspec.structs.replace(blank, **changes)
+
+
+def recovery_of(me: int, view: int, states: dict[int, MemberState]) -> Recovery:
+    return Recovery(me, view, SymmetricOrder(10, me), states)
 
 
 def entry(source: int, number: int, lts: int = 0, *, service=Service.AGREED, groups=("g",), flags=0) -> Entry:
@@ -40,16 +46,20 @@ def entry(source: int, number: int, lts: int = 0, *, service=Service.AGREED, gro
     names = bundle.names_area("#c#d", groups)
     data = bytearray(b"".join(bundle.encode(names, len(groups), service, [b"x"], flags=flags)))
     header = msgspec.structs.replace(bundle.parse(data), daemon=source, number=number, lts=lts)
-    return Entry(source, header, bytes(data))
+    return Entry(source, header, bytes(data), place=lts)
 
 
-def duties(states: dict[int, State], *held: Entry) -> dict[int, list[tuple[int, list[int]]]]:
+def duties(states: dict[int, MemberState], *held: Entry) -> dict[int, list[tuple[int, list[int]]]]:
     """For each daemon: (number, who needs it) of what it must send again, were it to hold all of `held`."""
     result = {}
     for daemon, its in states.items():
-        has = {(known.source, number) for known in its.sources for number in numbers(known.held)}
+        has = {
+            (known.source, number)
+            for known in parse_state(bytes(its.order)).sources
+            for number in numbers(known.held)
+        }
         mine = [one for one in held if (one.source, one.header.number) in has]
-        recovery = Recovery(daemon, VIEW, states)
+        recovery = recovery_of(daemon, VIEW, states)
         result[daemon] = [(one.header.number, sorted(who)) for one, who in recovery.to_send(mine)]
     return result
 
@@ -60,8 +70,8 @@ def duties(states: dict[int, State], *held: Entry) -> dict[int, list[tuple[int, 
 def test_those_of_the_same_view_come_along() -> None:
     states = {0: state(), 1: state(), 2: state(view=501), 5: state()}
     for daemon in (0, 1, 5):
-        assert Recovery(daemon, VIEW, states).together == {0, 1, 5}
-    assert Recovery(2, 501, states).together == {2}
+        assert recovery_of(daemon, VIEW, states).together == {0, 1, 5}
+    assert recovery_of(2, 501, states).together == {2}
 
 
 def test_states_of_other_views_do_not_count() -> None:
@@ -69,8 +79,9 @@ def test_states_of_other_views_do_not_count() -> None:
     other = state(
         known(0, 1, 90, 9, held=(9,)), view=501, delivered=900, stable=900, clock=9_000, committed=(7,)
     )
-    recovery = Recovery(0, VIEW, {0: mine, 1: other})
-    assert (recovery.delivered_line, recovery.stable_line, recovery.last_line) == (20, 10, 1_000)
+    recovery = recovery_of(0, VIEW, {0: mine, 1: other})
+    ending = recovery.ending
+    assert (ending.delivered_line, ending.stable_line, ending.last_line) == (20, 10, 1_000)
     assert recovery.committed == {0}
     assert list(recovery.to_send([entry(0, 3, 30)])) == []
 
@@ -134,7 +145,7 @@ def test_states_of_other_views_do_not_count() -> None:
     ],
 )
 def test_what_is_sent_again(
-    states: dict[int, State], expected: dict[int, list[tuple[int, list[int]]]]
+    states: dict[int, MemberState], expected: dict[int, list[tuple[int, list[int]]]]
 ) -> None:
     held = [entry(0, number, 10 * number) for number in (1, 2, 3)]
     assert duties(states, *held) == expected
@@ -181,7 +192,7 @@ def test_what_was_pruned_from_a_joiner_is_sent_to_it(joining, groups, lts, flags
 # What is delivered ----------------------------------------------------------------------------------------
 
 
-def hole_at(*, lts: int = 20, **changes: object) -> dict[int, State]:
+def hole_at(*, lts: int = 20, **changes: object) -> dict[int, MemberState]:
     """Daemon 9 is lost; its number 3 is with nobody, number 4 with daemon 0; both have it up to `lts`."""
     return {
         0: state(known(9, 2, lts, 4, ahead=(4,), held=(2, 4)), **changes),
@@ -206,27 +217,27 @@ def hole_at(*, lts: int = 20, **changes: object) -> dict[int, State]:
 def test_after_a_hole(source: int, lts: int, service: Service, expected: bool) -> None:
     """Strong messages of lost senders are dropped, wherever the hole is; all others are delivered."""
     for me in (0, 1):
-        recovery = Recovery(me, VIEW, hole_at())
+        recovery = recovery_of(me, VIEW, hole_at())
         assert recovery.committed_line == 20
         assert recovery.is_delivered(entry(source, 4, lts, service=service)) is expected
 
 
 def test_without_a_hole_everything_is_delivered() -> None:
     states = {0: state(known(9, 4, 40, 4, held=(3, 4))), 1: state(known(9, 2, 20, 4, held=(2,)))}
-    recovery = Recovery(1, VIEW, states)
+    recovery = recovery_of(1, VIEW, states)
     assert recovery.committed_line == limits.COUNTER_MAX
     assert recovery.is_delivered(entry(9, 4, 40, service=Service.SAFE))
 
 
 def test_what_a_member_has_delivered_is_before_any_hole() -> None:
-    recovery = Recovery(1, VIEW, hole_at(delivered=35))
+    recovery = recovery_of(1, VIEW, hole_at(delivered=35))
     assert recovery.committed_line == 35
     assert recovery.is_delivered(entry(9, 4, 35))
     assert not recovery.is_delivered(entry(9, 5, 36))
 
 
 def test_promises_of_failed_attempts_are_kept() -> None:
-    recovery = Recovery(1, VIEW, hole_at(committed=(0, 8), committed_line=50))
+    recovery = recovery_of(1, VIEW, hole_at(committed=(0, 8), committed_line=50))
     assert recovery.committed == {0, 1, 8}
     assert recovery.is_delivered(entry(8, 1, 99))
     assert recovery.is_delivered(entry(9, 5, 50)), "a line is a promise, too"
@@ -235,7 +246,7 @@ def test_promises_of_failed_attempts_are_kept() -> None:
 
 def test_numbers_that_all_know_as_skipped_are_no_hole() -> None:
     skipped = known(9, 2, 20, 4, ahead=(3, 4), held=(4,))
-    recovery = Recovery(0, VIEW, {0: state(skipped), 1: state(skipped)})
+    recovery = recovery_of(0, VIEW, {0: state(skipped), 1: state(skipped)})
     assert recovery.committed_line == limits.COUNTER_MAX
 
 
@@ -244,7 +255,7 @@ def test_the_earliest_hole_of_any_source_counts() -> None:
         0: state(known(8, 1, 70, 3, ahead=(3,), held=(3,)), known(9, 1, 40, 3, ahead=(3,), held=(3,))),
         1: state(known(8, 1, 70, 3, ahead=(3,)), known(9, 1, 40, 3, ahead=(3,))),
     }
-    assert Recovery(0, VIEW, states).committed_line == 40
+    assert recovery_of(0, VIEW, states).committed_line == 40
 
 
 # Before or after the signal -------------------------------------------------------------------------------
@@ -257,7 +268,7 @@ def test_the_earliest_hole_of_any_source_counts() -> None:
 def test_the_certain_part_of_the_stream(hosts: tuple[int, ...], expected: int) -> None:
     """Up to the stable line, or to what a member that hosts the group has delivered."""
     states = {0: state(delivered=40, stable=10), 1: state(delivered=25, stable=5)}
-    assert {Recovery(me, VIEW, states).line_of(hosts) for me in states} == {expected}
+    assert {recovery_of(me, VIEW, states).ending.line_of(hosts) for me in states} == {expected}
 
 
 # Its bytes ------------------------------------------------------------------------------------------------

@@ -11,17 +11,25 @@ decided in `membership.recovery`, which also lists where it differs from the fig
 from collections import deque
 from collections.abc import Iterator
 
+import msgspec
+
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.events import HostedGroup, is_last_of_groups, parse_event, parse_groups
 from antiphon.core.groups.membership import Group
 from antiphon.core.groups.merging import Merging
 from antiphon.core.intake import read_late
-from antiphon.core.membership.recovery import Recovery, State, control_bundle, parse_state, state_bundle
+from antiphon.core.membership.recovery import (
+    MemberState,
+    Recovery,
+    control_bundle,
+    parse_state,
+    state_bundle,
+)
 from antiphon.core.membership.rounds import Round
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.stability import stamp_after
+from antiphon.core.ordering.stability import round_of, stamp_after
 from antiphon.core.origin import Origin
 from antiphon.core.term import Term
 from antiphon.errors import BadFrame
@@ -41,7 +49,7 @@ class Commitment:
         self.daemons: frozenset[int] = frozenset((me,))
         """Their messages will be delivered, also after a hole."""
         self.line = 0
-        """Everything up to this lts will be delivered."""
+        """Everything up to this place will be delivered."""
 
 
 class Changeover:
@@ -77,12 +85,12 @@ class Changeover:
         self._commitment = commitment
         self._observer = observer
         self._joining: tuple[tuple[str, int], ...] = ()
-        self._own_state: State | None = None
-        self._states: dict[int, State] = {}
+        self._own_state: MemberState | None = None
+        self._states: dict[int, MemberState] = {}
         self._resent: set[int] = set()
         self._done: set[int] = set()
         self._committed = False
-        self._known_joins: dict[str, list[tuple[int, int]]] = {}  # by group: lts and daemon
+        self._known_joins: dict[str, list[tuple[int, int]]] = {}  # by group: place and daemon
         self._signalled: set[str] = set()  # groups whose signal came before the general one
         self._ends: deque[tuple[int, str]] | None = None  # where the certain part of each group ends
         self._is_signalled = False
@@ -103,17 +111,13 @@ class Changeover:
 
     def begin(self, now_us: int) -> None:
         """SendStateTrans (figure 6.12)."""
-        order = self._old.order
         self._joining = self._joins_under_way()
-        self._own_state = state = State(
+        self._own_state = state = MemberState(
             view=self._old.view.id,
-            clock=order.lines.clock,
-            delivered=order.delivered_line,
-            stable=order.lines.stable,
             committed=tuple(sorted(self._commitment.daemons)),
             committed_line=self._commitment.line,
             joining=self._joining,
-            sources=tuple(told for told in map(order.tell, self._old.sources) if told.known or told.held),
+            order=msgspec.Raw(self._old.order.tell()),
         )
         self.origin.send_control(state_bundle(state), now_us)
 
@@ -121,8 +125,8 @@ class Changeover:
         """Group and lts of the joins of our own sessions that have not taken effect."""
         return tuple(
             (event.group, entry.header.lts)
-            for entry in self._old.order.undelivered()
-            if entry.daemon == self._me and entry.header.flags & Flag.EVENT
+            for entry in self._old.order.held()
+            if not entry.delivered and entry.daemon == self._me and entry.header.flags & Flag.EVENT
             if (event := parse_event(entry.bundle, entry.header)).kind == "join"
         )
 
@@ -135,7 +139,7 @@ class Changeover:
         if header.flags & Flag.STATE:
             # Our own is taken as it is: if others refuse it, we can still go on without them.
             own = self._own_state if entry.daemon == self._me else None
-            self._states[entry.daemon] = parse_state(body) if own is None else own
+            self._states[entry.daemon] = parse_state(body, self._old.order) if own is None else own
             if len(self._states) == len(self.new.view.members):
                 self._compare(record, now_us)
         elif header.flags & Flag.RECOVERED:
@@ -148,7 +152,7 @@ class Changeover:
 
     def _compare(self, record: Round | None, now_us: int) -> None:
         """Everybody's state is known: send what is ours to send."""
-        self.recovery = Recovery(self._me, self._old.view.id, self._states)
+        self.recovery = Recovery(self._me, self._old.view.id, self._old.order, self._states)
         for entry, who in self.recovery.to_send(self._old.order.held()):
             sites = 0
             for daemon in who:
@@ -192,7 +196,8 @@ class Changeover:
     def _is_newly_joined(self, header: Header) -> bool:
         """Whether a bundle that was pruned from this site is now for this daemon."""
         names = bundles.parse_names(header.names)[1:]
-        return any(group in names and lts < header.lts for group, lts in self._joining)
+        may_follow = self._old.order.may_follow
+        return any(group in names and may_follow(header.lts, lts) for group, lts in self._joining)
 
     def _conclude_step(self, now_us: int) -> None:
         recovery = self.recovery
@@ -222,18 +227,16 @@ class Changeover:
         self._find_known_joins(kept, recovery)
         for entry in kept:
             is_merge = will_merge and entry.header.flags & Flag.GROUPS
-            if entry.header.lts > recovery.certain_line and not is_merge:
+            if entry.place > recovery.certain_line and not is_merge:
                 yield from self._signal_all(recovery)
             elif self._merging is None:
-                yield from self._signal_up_to(entry.header.lts, kept, recovery)
+                yield from self._signal_up_to(entry.place, kept, recovery)
             yield from self._deliver(entry, recovery)
         yield from self._signal_all(recovery)
         self._delivery.membership.forget_joins()
-        last_lts = stamp_after(recovery.last_line, self._me) & ~1023
+        last = round_of(stamp_after(recovery.ending.last_line, self._me))
         ending, coming = self._old.view.id, self.new.view.id
-        yield from self._delivery.lose(
-            recovery.together, lambda first: ViewId(ending, coming, last_lts, first)
-        )
+        yield from self._delivery.lose(recovery.together, lambda first: ViewId(ending, coming, last, first))
         self._delivery.changed()
         self.were_apart = self._merging is not None
 
@@ -279,7 +282,7 @@ class Changeover:
             yield self._deliver_event(entry, recovery)
         else:
             names = bundles.parse_names(header.names)[1:]
-            self._signal_before(names, header.lts, recovery)
+            self._signal_before(names, entry.place, recovery)
             self._tell_observer(entry)
             self._delivery.message(entry.daemon, header, entry.bundle)
             yield 1
@@ -301,7 +304,7 @@ class Changeover:
                 groups = ()
             yield len(groups)
         if merging.add(entry.daemon, groups, is_last_of_groups(entry.header)):
-            view_id = ViewId(self._old.view.id, 0, entry.header.lts, entry.daemon)
+            view_id = ViewId(self._old.view.id, 0, entry.place, entry.daemon)
             yield from self._delivery.merge(merging, view_id)
             self._merging = None
 
@@ -309,32 +312,32 @@ class Changeover:
         """Find the joins that the daemon of the joining session has delivered already."""
         for entry in rest:
             header = entry.header
-            if header.flags & Flag.EVENT and recovery.has_delivered(entry.daemon, header.lts):
+            if header.flags & Flag.EVENT and recovery.ending.has_delivered(entry.daemon, entry.place):
                 event = parse_event(entry.bundle, header)
                 if event.kind == "join":
-                    self._known_joins.setdefault(event.group, []).append((header.lts, entry.daemon))
+                    self._known_joins.setdefault(event.group, []).append((entry.place, entry.daemon))
 
-    def _line_of(self, group: Group, lts: int, recovery: Recovery, joiner: int | None = None) -> int:
-        """Where the certain part of a group's stream ends, as it looks at a bundle with this lts. A session
+    def _line_of(self, group: Group, place: int, recovery: Recovery, joiner: int | None = None) -> int:
+        """Where the certain part of a group's stream ends, as it looks at a bundle with this place. A session
         that joins later, and whose daemon has told it so already, counts: it got no signal before."""
         hosts = set(group.hosts)
-        hosts.update(daemon for join_lts, daemon in self._known_joins.get(group.name, ()) if join_lts >= lts)
+        hosts.update(daemon for joined, daemon in self._known_joins.get(group.name, ()) if joined >= place)
         if joiner is not None:
             hosts.add(joiner)
-        return recovery.line_of(hosts)
+        return recovery.ending.line_of(hosts)
 
-    def _signal_before(self, names: tuple[str, ...], lts: int, recovery: Recovery) -> None:
+    def _signal_before(self, names: tuple[str, ...], place: int, recovery: Recovery) -> None:
         """Signal the torn groups among these for which the certain part of the stream is over."""
         groups = self._delivery.membership.groups
         for name in names:
             group = groups.get(name)
             if group is None:  # a private name, or nobody is left
-                if lts > recovery.line_of(()):
+                if place > recovery.ending.line_of(()):
                     self._tell_signal(name, recovery)
-            elif lts > self._line_of(group, lts, recovery):
+            elif place > self._line_of(group, place, recovery):
                 self._signal(group, recovery)
 
-    def _signal_up_to(self, lts: int, rest: list[Entry], recovery: Recovery) -> Iterator[int]:
+    def _signal_up_to(self, place: int, rest: list[Entry], recovery: Recovery) -> Iterator[int]:
         """Signal the groups whose certain part is over before a bundle, also one for other groups: what is
         before it may be a hole, and nobody knows for which group that was. Groups that somebody joins wait
         for a bundle of their own, or for the general signal: that join may move where their part ends."""
@@ -348,7 +351,7 @@ class Changeover:
                     ends.append((self._line_of(one, 0, recovery), name))
                     yield 1
             self._ends = deque(sorted(ends))
-        while self._ends and self._ends[0][0] < lts:
+        while self._ends and self._ends[0][0] < place:
             _, name = self._ends.popleft()
             group = membership.groups.get(name)
             if group is not None:
@@ -368,6 +371,7 @@ class Changeover:
 
     def _deliver_event(self, entry: Entry, recovery: Recovery) -> int:
         header = entry.header
+        place = entry.place
         event = parse_event(entry.bundle, header)
         membership = self._delivery.membership
         after: list[str] = []
@@ -375,16 +379,16 @@ class Changeover:
         names = [event.group] if event.group else membership.groups_of(*departed)
         for name in names:
             group = membership.groups.get(name)
-            if group is not None and header.lts > self._line_of(group, header.lts, recovery, entry.daemon):
+            if group is not None and place > self._line_of(group, place, recovery, entry.daemon):
                 self._signal(group, recovery)
         self._tell_observer(entry)
 
         def mark(name: str) -> tuple[ViewId, frozenset[int] | None]:
             group = membership.groups[name]
-            if header.lts <= self._line_of(group, header.lts, recovery, entry.daemon):
-                return ViewId(self._old.view.id, 0, header.lts, entry.daemon), None
+            if place <= self._line_of(group, place, recovery, entry.daemon):
+                return ViewId(self._old.view.id, 0, place, entry.daemon), None
             after.append(name)
-            return ViewId(self._old.view.id, self.new.view.id, header.lts, entry.daemon), recovery.together
+            return ViewId(self._old.view.id, self.new.view.id, place, entry.daemon), recovery.together
 
         steps = self._delivery.event(entry.daemon, header, event, mark)
         for name in after:

@@ -47,8 +47,8 @@ from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.order import Order
 from antiphon.core.ordering.stability import stamp_after
-from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.regrouping import Regrouping
@@ -170,7 +170,7 @@ class Node:
         return self.membership.state is State.OP and self.group_state == "gop"
 
     @property
-    def order(self) -> SymmetricOrder:
+    def order(self) -> Order:
         """Of the installed view."""
         return self.term.order
 
@@ -226,7 +226,7 @@ class Node:
             self.counters["packet: from an address that is not its sender's"] += 1
         elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
             assert isinstance(incoming, Loose)
-            self._door.receive(incoming, self.order.lines.clock, now_us)
+            self._door.receive(incoming, self.order.clock, now_us)
         else:
             self._receive_in_view(incoming, now_us)
 
@@ -350,13 +350,13 @@ class Node:
     @property
     def clock(self) -> int:
         """Lamport's."""
-        return max(self._newest_term.order.lines.clock, self._credence.ahead)
+        return max(self._newest_term.order.clock, self._credence.ahead)
 
     def tick(self) -> int:
         """A stamp of the Lamport clock."""
-        lines = self._newest_term.order.lines
-        if self._credence.ahead <= lines.clock:
-            return lines.tick()
+        order = self._newest_term.order
+        if self._credence.ahead <= order.clock:
+            return order.tick()
         self._credence.ahead = stamp_after(self._credence.ahead, self.me)
         return self._credence.ahead
 
@@ -364,7 +364,7 @@ class Node:
         """Another daemon's clock shows this, and is believed."""
         term = self._newest_term
         if lts <= term.view.id + limits.LTS_LEAD // 2:
-            term.order.lines.saw(lts)
+            term.order.witness(lts)
         else:
             self._credence.ahead = max(self._credence.ahead, lts)
 
@@ -379,7 +379,7 @@ class Node:
     def form(self, view: DaemonView, now_us: int) -> None:
         """Build the links of `view` and begin to exchange state over them."""
         self._early_joins.clear()  # those of the view that ends take effect with it
-        new = self._term_of(view, self.term.order.lines.clock, now_us)
+        new = self._term_of(view, self.term.order.clock, now_us)
         self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
             self.config, self.me, self.term, new, self._origin_in(new), self.delivery, self.merging,
@@ -390,7 +390,7 @@ class Node:
     def give_up(self) -> None:
         """Drop the view that is being formed."""
         assert self._changeover is not None
-        self.term.order.lines.saw(self._changeover.new.order.lines.clock)
+        self.term.order.witness(self._changeover.new.order.clock)
         self._changeover = None
         self._early_joins.clear()
 
@@ -579,7 +579,7 @@ class Node:
     def _deliver_event(self, entry: Entry) -> None:
         header = entry.header
         event = parse_event(entry.bundle, header)
-        view_id = ViewId(self.term.view.id, 0, header.lts, entry.daemon)
+        view_id = ViewId(self.term.view.id, 0, entry.place, entry.daemon)
         self.regrouping.spend(self.delivery.event(entry.daemon, header, event, lambda group: (view_id, None)))
         if event.kind == "join" and entry.daemon == self.me:
             self._origin.joined(event.group)

@@ -138,10 +138,7 @@ class Origin:
         now_us: int,
     ) -> Entry:
         order = self._order
-        assert order.is_turn
-        order.issued = number = order.issued + 1
-        lts = order.lines.tick()
-        aru = order.lines.own_aru
+        number, lts, aru = order.stamp()
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session, self._incarnation, sequence, number, previous, lts, aru, destinations,
@@ -165,11 +162,11 @@ class Origin:
     def _send_unreliable(self, session: Session, pending: Pending, destinations: int) -> None:
         header, data = pending.header, pending.bundle
         self._unreliable_number += 1
-        lines = self._order.lines
+        order = self._order
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session.number, self._incarnation, session.sequence, self._unreliable_number, 0,
-            lines.clock, lines.aru, destinations, header.sent_us,
+            order.clock, order.lines.aru, destinations, header.sent_us,
         )  # fmt: skip
         bundles.stamp(data, stamped)
         session.sequence += header.message_count

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from antiphon import limits
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.symmetric import SymmetricOrder
+from antiphon.core.ordering.order import Order
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import bundle as bundles
 from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Pressure, Skip, Update
@@ -31,9 +31,7 @@ STAMP = "item: stamp that its source cannot have reached"
 class Reach:
     """The bounds of one daemon in one view."""
 
-    def __init__(
-        self, order: SymmetricOrder, source_of: Mapping[int, int], view_id: int, now_us: int
-    ) -> None:
+    def __init__(self, order: Order, source_of: Mapping[int, int], view_id: int, now_us: int) -> None:
         """`source_of` has the source of each member."""
         self._order = order
         self._source_of = source_of

@@ -153,5 +153,5 @@ class Regrouping:
                 node.counters[error.reason] += 1
         self.spend(1 + len(groups))
         if merging.add(entry.daemon, groups, is_last_of_groups(entry.header)):
-            view_id = ViewId(epoch, 0, entry.header.lts, entry.daemon)
+            view_id = ViewId(epoch, 0, entry.place, entry.daemon)
             self._begin(node.delivery.merge(merging, view_id), node.merged)

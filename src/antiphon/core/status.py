@@ -64,7 +64,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         "ring": None if node.ring is None else _ring(node, node.ring, now_us),
         "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
         "ordering": {
-            "clock": order.lines.clock,
+            "clock": order.clock,
             "agreed_line": order.lines.agreed,
             "stable_line": order.lines.stable,
             "waits_for": names[slowest_agreed],

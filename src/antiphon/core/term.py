@@ -14,7 +14,9 @@ from antiphon.core.links.link import Link
 from antiphon.core.links.ring import Mate, Ring
 from antiphon.core.links.tcp import Stream
 from antiphon.core.membership.view import DaemonView
-from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
+from antiphon.core.ordering.order import MakeOrder, Order
+from antiphon.core.ordering.symmetric import SymmetricOrder
+from antiphon.core.ordering.unreliable import Unreliable
 from antiphon.core.ordering.updates import Announcer
 from antiphon.core.overlay import routing
 from antiphon.core.overlay.delta import Delta
@@ -24,6 +26,9 @@ from antiphon.core.overlay.topology import segments
 from antiphon.core.plausible import Reach
 from antiphon.errors import BadPacket
 from antiphon.wire.packet import SERIALS, Data, Packet, Update
+
+ORDERS: dict[str, MakeOrder] = {"symmetric": SymmetricOrder}
+"""The orders that a cluster can choose."""
 
 
 class Term:
@@ -76,7 +81,7 @@ class Term:
         branches = routing.branches(config, self.segments, view.links, me)
         self.delta = Delta(int(settings.delta_ms * 1000), len(self.segments))
         self.forwarder = Forwarder(branches, self.links, self.ring, self.delta)
-        self.order = SymmetricOrder(config.daemon_count, me, self.segments, view.id, clock)
+        self.order: Order = ORDERS["symmetric"](config.daemon_count, me, self.segments, view.id, clock)
         self.reach = Reach(self.order, self.source_of, view.id, now_us)
         if self.ring is not None:
             self.ring.check_site = self.reach.check_token
@@ -133,7 +138,7 @@ class Term:
         ring.conclude(
             now_us,
             number=order.issued,
-            lts=order.lines.clock,
+            lts=order.clock,
             aru=order.lines.aru,
             is_wanted=is_wanted,
             matters=order.highest_lts > order.lines.own_aru,
@@ -149,7 +154,7 @@ class Term:
         than this lts, and all of its daemons have everything up to this aru."""
         order = self.order
         if order.is_turn or self.ring is None:
-            return order.issued, order.lines.clock, order.lines.own_aru
+            return order.issued, order.clock, order.lines.own_aru
         return self.ring.site_sequence, self.ring.site_lts, order.lines.own_aru
 
     @property

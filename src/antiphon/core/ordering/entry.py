@@ -12,6 +12,8 @@ class Entry(Struct, eq=False):
     """In whose numbering it stands: the first daemon of its sender's segment."""
     header: Header
     bundle: bytes | bytearray | memoryview
+    place: int = 0
+    """Where it stands in the agreed order; 0 as long as its order does not know. Only an order writes it."""
     delivered: bool = False
     waits_for_others: bool = False
     """Delivered here only once every other site has it: a site's first join to a group."""

@@ -1,8 +1,15 @@
-"""What a daemon knows of the bundles of each source when its view ends, as it tells the others."""
+"""What a daemon knows of the symmetric order when its view ends, as it tells the others.
+
+Follows: thesis 6.1.9, figure 6.12 (the STATETRANS message).
+"""
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
 from msgspec import Struct
+
+from antiphon import limits
+from antiphon.errors import BadFrame
 
 Ranges = tuple[tuple[int, int], ...]
 """Numbers as (first, last) pairs, ascending and apart from one another."""
@@ -22,6 +29,51 @@ class SourceState(Struct, frozen=True, array_like=True):
     """Beyond `contiguous`: numbers that have come or are for other sites."""
     held: Ranges
     """Bundles that are at hand."""
+
+
+class OrderState(Struct, frozen=True, array_like=True):
+    """One daemon's knowledge of the order of its view."""
+
+    clock: int
+    """Its Lamport clock."""
+    delivered: int
+    """The lts of the last bundle that it delivered in the agreed order."""
+    stable: int
+    """Its stable line."""
+    sources: tuple[SourceState, ...]
+
+
+encode_state = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(OrderState).decode
+
+
+def parse_state(body: bytes) -> OrderState:
+    """What a daemon has told; BadFrame if no daemon could be in that state."""
+    try:
+        state = _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadFrame(f"state: {type(error).__name__}") from None
+    if max(state.clock, state.delivered, state.stable) > limits.COUNTER_MAX:
+        raise BadFrame("state: impossible counter")
+    for told in state.sources:
+        _check_source(told)
+    return state
+
+
+def _check_source(told: SourceState) -> None:
+    """Bound the work that comes of a state."""
+    if not 0 <= told.contiguous <= told.known <= told.contiguous + limits.OUTSTANDING_MAX:
+        raise BadFrame("state: impossible numbers")
+    if told.known > limits.COUNTER_MAX or not 0 <= told.lts <= limits.COUNTER_MAX:
+        raise BadFrame("state: impossible counter")
+    for ranges in (told.ahead, told.held):
+        end = 0
+        for first, last in ranges:
+            if not end < first <= last <= told.known:
+                raise BadFrame("state: impossible numbers")
+            end = last
+        if ranges and end - ranges[0][0] > limits.OUTSTANDING_MAX:
+            raise BadFrame("state: impossible numbers")
 
 
 def to_ranges(numbers: Iterable[int]) -> Ranges:

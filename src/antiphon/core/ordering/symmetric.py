@@ -7,29 +7,28 @@ Deviations:
 - updates and aru values count only once the site's bundles before them have come, because Hop does not keep
   order between packets
 - a bundle's `previous` and skipped ranges stand in for a gapless session sequence (see `fifo`)
+The contract that this order keeps is `order.Order`; a bundle's place is the lts with which it is born.
 Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simulator.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 
 from antiphon import limits
+from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
+from antiphon.core.ordering.order import Ending, Sender
 from antiphon.core.ordering.stability import Lines
-from antiphon.core.ordering.state import SourceState, to_ranges
+from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, to_ranges
 from antiphon.core.overlay.topology import Segment
 from antiphon.service import Service
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.packet import Skip, Update
 
 _CLAIMS_MAX = 64
-
-
-Sender = tuple[int, int]
-"""A daemon and its session."""
 
 
 class _Source:
@@ -105,7 +104,32 @@ class SymmetricOrder:
         self.moved = False
         """Whether anything came in since `settle`."""
 
+    # The clock --------------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> int:
+        """See `order.Order`."""
+        return self.lines.clock
+
+    def tick(self) -> int:
+        """See `order.Order`."""
+        return self.lines.tick()
+
+    def witness(self, lts: int) -> None:
+        """See `order.Order`."""
+        self.lines.saw(lts)
+
     # Sending ----------------------------------------------------------------------------------------------
+
+    def stamp(self) -> tuple[int, int, int]:
+        """Number, lts and aru of this daemon's next bundle."""
+        assert self.is_turn
+        self.issued += 1
+        return self.issued, self.lines.tick(), self.lines.own_aru
+
+    def may_follow(self, lts: int, earlier_lts: int) -> bool:
+        """Bundles are born with their places, so that this is certain."""
+        return lts > earlier_lts
 
     def own_after(self, lts: int) -> list[Entry]:
         """The unstable bundles of this daemon that are later than `lts`, in their order; the cost is that of
@@ -236,7 +260,7 @@ class SymmetricOrder:
 
     def _keep(self, entry: Entry) -> None:
         header = entry.header
-        lts = header.lts
+        entry.place = lts = header.lts
         self.moved = True
         lines = self.lines
         if lts > lines.clock:
@@ -351,15 +375,15 @@ class SymmetricOrder:
         lines.advance(self._is_complete)
         order = self._order
         while order and order[0][0] <= lines.agreed:
-            lts, entry = order[0]
-            if entry.header.service is Service.SAFE and lts > lines.stable:
+            place, entry = order[0]
+            if entry.header.service is Service.SAFE and place > lines.stable:
                 break
             if entry.waits_for_others:
-                if lts > lines.stable_elsewhere:
+                if place > lines.stable_elsewhere:
                     break
                 self._vouch_again()
             heapq.heappop(order)
-            self.delivered_line = lts
+            self.delivered_line = place
             self._deliver(entry)
         held = self._held
         while held and held[0][0] <= lines.stable and held[0][1].delivered:
@@ -430,7 +454,20 @@ class SymmetricOrder:
             self.issued = 0
             self.issued = self._greatest(number, source)
 
-    def tell(self, source: int) -> SourceState:
+    def tell(self) -> bytes:
+        """See `order.Order`; of sources of which nothing is known nothing is told."""
+        sources = tuple(told for told in map(self.tell_source, self._sources) if told.known or told.held)
+        return encode_state(OrderState(self.lines.clock, self.delivered_line, self.lines.stable, sources))
+
+    def check_told(self, told: bytes) -> None:
+        """See `order.Order`."""
+        parse_state(told)
+
+    def ending(self, told: Mapping[int, bytes]) -> Ending:
+        """See `order.Order`."""
+        return SymmetricEnding(self.me, {daemon: parse_state(body) for daemon, body in told.items()})
+
+    def tell_source(self, source: int) -> SourceState:
         """What is known here of one source's bundles."""
         known = self._sources[source]
         ahead = sorted((first, last) for first, (last, _, _) in known.ahead.items())
@@ -473,18 +510,3 @@ class SymmetricOrder:
     def held(self) -> list[Entry]:
         """Everything that is not known to be everywhere, in the agreed order."""
         return [entry for _, entry in sorted(self._held)]
-
-
-class Unreliable:
-    """Duplicate elimination for unreliable bundles, which stand outside of the order."""
-
-    def __init__(self) -> None:
-        self._seen: dict[int, None] = {}
-
-    def is_new(self, number: int) -> bool:
-        if number in self._seen:
-            return False
-        self._seen[number] = None
-        if len(self._seen) > limits.UNRELIABLE_MEMORY:
-            del self._seen[next(iter(self._seen))]
-        return True

@@ -15,7 +15,8 @@ from antiphon.core.links.receiving import Reception
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.stability import Lines
-from antiphon.core.ordering.symmetric import SymmetricOrder, Unreliable
+from antiphon.core.ordering.symmetric import SymmetricOrder
+from antiphon.core.ordering.unreliable import Unreliable
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.service import Service

@@ -7,10 +7,12 @@ from msgspec import structs
 
 from antiphon import limits
 from antiphon.core.changeover import Changeover, Commitment
-from antiphon.core.membership.recovery import Recovery, State
+from antiphon.core.membership.recovery import MemberState, Recovery
 from antiphon.core.membership.rounds import Round
+from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.state import SourceState, numbers, to_ranges
+from antiphon.core.ordering.order import Order
+from antiphon.core.ordering.state import SourceState, numbers, parse_state, to_ranges
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.service import Service
 from antiphon.simulator.mutants.mutant import Mutant, Original
@@ -57,12 +59,12 @@ def _joins_not_told(original: Original) -> Original:
 def _only_undelivered_told(original: Original) -> Original:
     """What a daemon has delivered it no longer says that it has."""
 
-    def tell(order: SymmetricOrder, source: int) -> SourceState:
+    def tell_source(order: SymmetricOrder, source: int) -> SourceState:
         told: SourceState = original(order, source)
         held = [entry.header.number for entry in order.undelivered() if entry.source == source]
         return structs.replace(told, held=to_ranges(sorted(held)))
 
-    return tell
+    return tell_source
 
 
 def _done_at_once(original: Original) -> Original:
@@ -138,7 +140,7 @@ def _by_source(original: Original) -> Original:
 
 def _own_dropped_after_a_hole(original: Original) -> Original:
     def is_delivered(recovery: Recovery, entry: Entry) -> bool:
-        return entry.header.service < Service.CAUSAL or entry.header.lts <= recovery.committed_line
+        return entry.header.service < Service.CAUSAL or entry.place <= recovery.committed_line
 
     return is_delivered
 
@@ -147,7 +149,7 @@ def _all_services_dropped(original: Original) -> Original:
     """Figure 6.16, line 9, as it stands: reliable and FIFO messages are dropped after a hole, too."""
 
     def is_delivered(recovery: Recovery, entry: Entry) -> bool:
-        return entry.header.lts <= recovery.committed_line or entry.source in recovery.committed
+        return entry.place <= recovery.committed_line or entry.source in recovery.committed
 
     return is_delivered
 
@@ -155,14 +157,14 @@ def _all_services_dropped(original: Original) -> Original:
 def _own_holes_only(original: Original) -> Original:
     """Each daemon decides from its own knowledge whether there is a hole."""
 
-    def look_at(recovery: Recovery, source: int, known: dict[int, SourceState]) -> int:
-        original(recovery, source, known)
-        mine = known.get(recovery.me)
+    def look_at(ending: SymmetricEnding, source: int, known: dict[int, SourceState]) -> int:
+        original(ending, source, known)
+        mine = known.get(ending.me)
         if mine is None:
             return limits.COUNTER_MAX
         come = set(numbers(mine.ahead))
         for number in range(mine.contiguous + 1, mine.known + 1):
-            if number not in come and number not in recovery._holders[source]:
+            if number not in come and not ending.holders(source, number):
                 return mine.lts
         return limits.COUNTER_MAX
 
@@ -195,13 +197,13 @@ def _promises_forgotten(original: Original) -> Original:
 def _draw_one_line(recovery: Any, line: int) -> None:
     """Whatever comes later is after the signal, for all groups."""
     recovery.certain_line = line
-    recovery.line_of = lambda hosts: line
+    recovery.ending.line_of = lambda hosts: line
 
 
 def _signal_at_the_end(original: Original) -> Original:
-    def begin(recovery: Recovery, me: int, view: int, states: dict[int, State]) -> None:
-        original(recovery, me, view, states)
-        _draw_one_line(recovery, recovery.last_line)
+    def begin(recovery: Recovery, me: int, view: int, order: Order, states: dict[int, MemberState]) -> None:
+        original(recovery, me, view, order, states)
+        _draw_one_line(recovery, recovery.ending.last_line)
 
     return begin
 
@@ -209,9 +211,9 @@ def _signal_at_the_end(original: Original) -> Original:
 def _signal_at_the_stable_line(original: Original) -> Original:
     """Figure 6.13 as it stands."""
 
-    def begin(recovery: Recovery, me: int, view: int, states: dict[int, State]) -> None:
-        original(recovery, me, view, states)
-        _draw_one_line(recovery, recovery.stable_line)
+    def begin(recovery: Recovery, me: int, view: int, order: Order, states: dict[int, MemberState]) -> None:
+        original(recovery, me, view, order, states)
+        _draw_one_line(recovery, recovery.ending.stable_line)
 
     return begin
 
@@ -219,9 +221,9 @@ def _signal_at_the_stable_line(original: Original) -> Original:
 def _signal_where_we_stand(original: Original) -> Original:
     """Each daemon signals after what it has delivered itself."""
 
-    def begin(recovery: Recovery, me: int, view: int, states: dict[int, State]) -> None:
-        original(recovery, me, view, states)
-        _draw_one_line(recovery, states[me].delivered)
+    def begin(recovery: Recovery, me: int, view: int, order: Order, states: dict[int, MemberState]) -> None:
+        original(recovery, me, view, order, states)
+        _draw_one_line(recovery, parse_state(bytes(states[me].order)).delivered)
 
     return begin
 
@@ -229,8 +231,8 @@ def _signal_where_we_stand(original: Original) -> Original:
 def _one_line_for_all_groups(original: Original) -> Original:
     """What any daemon has delivered counts as certain for every group, pruned from the others or not."""
 
-    def line_of(recovery: Recovery, hosts: Iterable[int]) -> int:
-        return recovery.certain_line
+    def line_of(ending: SymmetricEnding, hosts: Iterable[int]) -> int:
+        return max(ending.delivered_line, ending.stable_line)
 
     return line_of
 
@@ -254,7 +256,7 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "only undelivered told", "a daemon does not offer what it has delivered",
-        frozenset(("2.7", "2.10")), SymmetricOrder, "tell", _only_undelivered_told, "swarm",
+        frozenset(("2.7", "2.10")), SymmetricOrder, "tell_source", _only_undelivered_told, "swarm",
     ),
     Mutant(
         "done at once", "a daemon says that it has everything before it has",
@@ -293,7 +295,7 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "own holes only", "every daemon drops what comes after the holes that it sees itself",
-        frozenset(("2.7",)), Recovery, "_look_at", _own_holes_only, "swarm", seeds=40,
+        frozenset(("2.7",)), SymmetricEnding, "_look_at", _own_holes_only, "swarm", seeds=40,
         shown_by=30,
     ),
     Mutant(
@@ -313,7 +315,7 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "one line for all groups", "what is certain for one group counts as certain for all",
-        frozenset(("2.13", "2.14")), Recovery, "line_of", _one_line_for_all_groups, "swarm",
+        frozenset(("2.13", "2.14")), SymmetricEnding, "line_of", _one_line_for_all_groups, "swarm",
         seeds=100, shown_by=99,
     ),
     Mutant(

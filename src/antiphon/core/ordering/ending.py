@@ -1,0 +1,95 @@
+"""The end of a view in the symmetric order: who lacks what, who has it, and from where on something is lost.
+
+Follows: thesis 6.1.9 and 6.1.10 (figures 6.13 to 6.15).
+Deviations: a hole is a number that a member lacks and no member holds. Numbers that were never for a site
+(skipped) are no holes to it; whether there is a hole is decided from what all members have told, so that all
+drop the same. Where the certain part of the stream ends is found for each group (`line_of`): bundles are
+pruned, so only members whose daemon hosts the group can have delivered more of it than is stable.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from antiphon import limits
+from antiphon.core.ordering.order import Duties
+from antiphon.core.ordering.state import OrderState, SourceState, numbers
+
+
+class SymmetricEnding:
+    """See `order.Ending`. In the symmetric order the place of a bundle is its lts."""
+
+    def __init__(self, me: int, states: Mapping[int, OrderState]) -> None:
+        self.me = me
+        self.together = frozenset(states)
+        self._states = {daemon: states[daemon] for daemon in sorted(states)}
+        told = list(self._states.values())
+        self.delivered_line = max(state.delivered for state in told)
+        self.stable_line = max(state.stable for state in told)
+        self.last_line = max(state.clock for state in told)
+        self._duties: dict[int, Duties] = {}
+        self._holders: dict[int, dict[int, list[int]]] = {}  # source -> number -> who holds it
+        sources: dict[int, dict[int, SourceState]] = {}
+        for daemon, state in self._states.items():
+            for known in state.sources:
+                sources.setdefault(known.source, {})[daemon] = known
+        self.hole_line = limits.COUNTER_MAX
+        for source in sorted(sources):
+            self.hole_line = min(self.hole_line, self._look_at(source, sources[source]))
+
+    def _look_at(self, source: int, known: dict[int, SourceState]) -> int:
+        """Find out who lacks which of a source's bundles and who has them; the line of the first hole."""
+        lowest = min((known[daemon].contiguous if daemon in known else 0) for daemon in self.together)
+        highest = min(max(state.known for state in known.values()), lowest + limits.OUTSTANDING_MAX)
+        holders: dict[int, list[int]] = {}
+        for daemon in self._by_duty(source):
+            if daemon in known:
+                for number in numbers(known[daemon].held):
+                    holders.setdefault(number, []).append(daemon)
+        self._holders[source] = holders
+        lacking: dict[int, list[int]] = {}
+        for daemon in sorted(self.together):
+            start = known[daemon].contiguous + 1 if daemon in known else 1
+            come = set(numbers(known[daemon].ahead)) if daemon in known else set()
+            for number in range(start, highest + 1):
+                if number not in come:
+                    lacking.setdefault(number, []).append(daemon)
+        duties: Duties = {}
+        first_hole: int | None = None
+        for number in range(lowest + 1, highest + 1):
+            who = lacking.get(number)
+            if who is None:
+                continue
+            having = holders.get(number)
+            if having is None:
+                first_hole = number if first_hole is None else first_hole
+            elif having[0] == self.me:
+                duties[number] = who
+        self._duties[source] = duties
+        if first_hole is None:
+            return limits.COUNTER_MAX
+        return max((state.lts for state in known.values() if state.contiguous < first_hole), default=0)
+
+    def _by_duty(self, source: int) -> list[int]:
+        """Who should send a source's bundles again: its first daemon, or else the next one that is there."""
+        return sorted(self.together, key=lambda daemon: (daemon < source, daemon))
+
+    def duties(self, source: int) -> Duties:
+        """See `order.Ending`."""
+        return self._duties.get(source, {})
+
+    def holders(self, source: int, number: int) -> list[int]:
+        """See `order.Ending`."""
+        return self._holders.get(source, {}).get(number, [])
+
+    def has_delivered(self, daemon: int, place: int) -> bool:
+        """See `order.Ending`."""
+        state = self._states.get(daemon)
+        return state is not None and state.delivered >= place
+
+    def line_of(self, hosts: Iterable[int]) -> int:
+        """See `order.Ending`."""
+        line = self.stable_line
+        for daemon in hosts:
+            state = self._states.get(daemon)
+            if state is not None and state.delivered > line:
+                line = state.delivered
+        return line

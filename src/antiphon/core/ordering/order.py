@@ -1,0 +1,227 @@
+"""`Order`: what the rest of a daemon knows of the agreed order of one daemon view.
+
+Follows: thesis 5.1 for what an order does, 6.1.9 and 6.1.10 for what it tells at the end of its view.
+Deviation: the thesis has one order, the symmetric one. Here it is a contract, so that another order may give
+a bundle its place after the bundle has arrived. Three rules make that possible:
+
+- A bundle's *place* is one integer, `Entry.place`. Only an order writes it; all others read it from a bundle
+  that is delivered, and never use the lts of a header in its stead.
+- Everything that is said of the agreed order at the end of a view (`Ending`) is said in places.
+- Whether a bundle may come after another one, before both have their places, is asked (`may_follow`).
+
+An order numbers the bundles of its own daemon, too, because daemons of one segment number theirs together:
+the site link of the segment says when it is this daemon's turn (`core.links.site`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.stability import Lines
+from antiphon.core.overlay.topology import Segment
+from antiphon.wire.bundle import Header
+from antiphon.wire.packet import Skip, Update
+
+Sender = tuple[int, int]
+"""A daemon and its session."""
+Duties = dict[int, list[int]]
+"""Number of a source's bundle -> the daemons that lack it."""
+
+
+class Ending(Protocol):
+    """What the members of a view that ends know of its order, worked out from what all of them have told.
+
+    Every member that goes on computes the same, but for `duties`. Lines are places.
+    """
+
+    delivered_line: int
+    """Some member has delivered everything up to here in the agreed order."""
+    stable_line: int
+    """Some member knows that everything up to here has come everywhere."""
+    hole_line: int
+    """Up to here no bundle is lost to all of the members."""
+    last_line: int
+    """No bundle of the view has a place after this."""
+
+    def duties(self, source: int) -> Duties:
+        """Of the bundles of a source, those that this daemon must send again."""
+
+    def holders(self, source: int, number: int) -> list[int]:
+        """The members that hold a bundle, the one first that sends it again."""
+
+    def has_delivered(self, daemon: int, place: int) -> bool:
+        """Whether a member had delivered everything up to this place when its view stopped."""
+
+    def line_of(self, hosts: Iterable[int]) -> int:
+        """What is delivered up to this place, to a group with members at these daemons, comes before the
+        group's transitional signal."""
+
+
+class Order(Protocol):
+    """The order of one daemon in one view: bundles, skips and updates in; deliverable bundles out."""
+
+    me: int
+    source: int
+    """In whose name this daemon's bundles are numbered: the first daemon of its segment."""
+    lines: Lines
+    """How far each source has come."""
+    ready: deque[Entry]
+    """Bundles in the order of their delivery, each with its place; the owner takes them."""
+    own_stable: dict[int, int]
+    """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the owner
+    takes them."""
+    moved: bool
+    """Whether anything came in since `settle`."""
+    observer: Callable[[Header], None] | None
+    """Is told of each bundle when it comes in."""
+
+    # Numbering: these are read, and the turn is given and taken, by the site link of our segment -------
+
+    is_turn: bool
+    """Whether this daemon may number bundles now: it is alone in its segment, or the site link says so."""
+    issued: int
+    """The greatest number that our source is known to have given to a bundle; all, if it is our turn."""
+    highest_lts: int
+    """The greatest lts of any bundle known to exist."""
+
+    def turn(self, number: int, lts: int) -> None:
+        """It is our turn: our source's bundles up to `number` are out, the next one is later than `lts`."""
+
+    def vouched(self, aru: int) -> None:
+        """Every daemon of our segment has everything up to this lts."""
+
+    # The Lamport clock of the view ---------------------------------------------------------------------
+
+    @property
+    def clock(self) -> int:
+        """This daemon's next bundle is born with a greater lts."""
+
+    def tick(self) -> int:
+        """A new stamp."""
+
+    def witness(self, lts: int) -> None:
+        """Another clock shows this."""
+
+    # Bundles of this daemon ----------------------------------------------------------------------------
+
+    def stamp(self) -> tuple[int, int, int]:
+        """Number, lts and aru of this daemon's next bundle; it must be its turn."""
+
+    def own_after(self, lts: int) -> list[Entry]:
+        """The unstable bundles of this daemon that may follow a bundle with this lts, in their order."""
+
+    def wait_for_others(self, entry: Entry) -> None:
+        """Deliver a bundle of ours only once every other site has it, and vouch for nothing from it on
+        before: what they send us again because of it counts as missing until then."""
+
+    # What comes in -------------------------------------------------------------------------------------
+
+    def receive(self, entry: Entry, in_order: bool = False) -> bool:
+        """A complete bundle, from here or elsewhere; False for a duplicate. `in_order` delivers it in the
+        agreed order even if its service would allow more haste."""
+
+    def receive_late(self, entry: Entry) -> None:
+        """A bundle whose number was skipped here, sent again because this site joined its group meanwhile."""
+
+    def skip(self, skip: Skip, is_urgent: bool = True) -> None:
+        """Bundles that have no receiver at this site; unless they are known, they may be urgent."""
+
+    def update(self, update: Update) -> None:
+        """A source announces where it stands."""
+
+    def saw_unreliable(self, lts: int) -> None:
+        """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
+
+    def forget_sessions(self, source: int, senders: Iterable[Sender]) -> None:
+        """Sessions are over: their last bundles are delivered."""
+
+    def may_follow(self, lts: int, earlier_lts: int) -> bool:
+        """Whether a bundle with `lts` may have its place after one with `earlier_lts`."""
+
+    def settle(self) -> None:
+        """Draw the conclusions from what came in: `ready` and `own_stable` get what follows from it."""
+
+    # What this daemon's source announces ---------------------------------------------------------------
+
+    needs_lts: int
+    """The greatest lts of a bundle that no daemon delivers before it knows the lts of every source."""
+    needs_aru: int
+    """The same of those that some daemon does not deliver before it knows the aru of every source."""
+    came: int
+    """What has come in from other daemons: the bundles, and the full packets in each."""
+
+    # What is waited for --------------------------------------------------------------------------------
+
+    def contiguous(self, source: int) -> int:
+        """The number up to which every bundle of a source has come or was skipped."""
+
+    def waited_for(self) -> list[tuple[int, int, int, int]]:
+        """The sources for which something that has come must wait, each with the number up to which its
+        bundles have come, the greatest that is known to exist, and the lts up to which it is known."""
+
+    def unacknowledged(self) -> list[tuple[int, int]]:
+        """The sources that do not vouch for the oldest bundle that is held, and up to which lts they do."""
+
+    def first_waiting_source(self) -> int | None:
+        """The source of the oldest bundle that waits for its place, or else for all to have it."""
+
+    def has_later(self, number: int) -> bool:
+        """Whether a bundle of a source has come although an earlier one has not."""
+
+    # Memory --------------------------------------------------------------------------------------------
+
+    held_bytes: int
+    largest_bytes: int
+    """Of any bundle so far: limits may be overshot by one."""
+    own_unstable_bytes: int
+    """Of the bundles of this daemon."""
+
+    @property
+    def held_count(self) -> int:
+        """Bundles that are not known to be everywhere."""
+
+    @property
+    def ahead_count(self) -> int:
+        """Bundles and ranges that wait for an earlier number of their source."""
+
+    def late_bytes(self, daemon: int | None = None) -> int:
+        """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
+
+    def recovery_bytes(self, daemon: int | None = None) -> int:
+        """Bytes held of bundles that helped to form the view, of one daemon or of all."""
+
+    # The end of the view -------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """The view has stopped: whatever comes now is delivered at its end, in the agreed order."""
+
+    def tell(self) -> bytes:
+        """What this daemon knows of the order, for its STATETRANS message: one value in msgpack."""
+
+    def ending(self, told: Mapping[int, bytes]) -> Ending:
+        """What follows from what the members that go on together have told; `told` was checked."""
+
+    def check_told(self, told: bytes) -> None:
+        """BadFrame for what no daemon can have told, of this view or of another one."""
+
+    def has(self, source: int, number: int) -> bool:
+        """Whether a bundle has come, or is known to be for other sites."""
+
+    def recover(self, entry: Entry) -> bool:
+        """A bundle that was missing here came from another daemon, after the view has stopped; False for one
+        that is here already. It keeps to the agreed order whatever its service."""
+
+    def held(self) -> list[Entry]:
+        """Everything that is not known to be everywhere."""
+
+    def undelivered(self) -> list[Entry]:
+        """Everything that was not delivered, in the agreed order: after the recovery each has its place."""
+
+
+class MakeOrder(Protocol):
+    """How the order of a view is made: one with `segments`, of `daemons` in all, that began at `start`."""
+
+    def __call__(
+        self, daemons: int, me: int, segments: tuple[Segment, ...], start: int, clock: int
+    ) -> Order: ...
