@@ -22,9 +22,10 @@ Lose = Callable[[int, int, Packet], bool]
 
 
 class Owner:
-    """What a member's daemon tells the ring: where it stands with the bundles of the segment."""
+    """What a member's order tells the ring (`site.Numbering`): where it stands with the segment's bundles."""
 
     def __init__(self) -> None:
+        self.is_turn = False
         self.number = 0
         """Of the newest bundle that it gave a number to or knows of."""
         self.lts = VIEW
@@ -32,6 +33,30 @@ class Owner:
         """It has every bundle up to this."""
         self.wants = False
         self.matters = True
+        """Whether another daemon waits for a higher aru of the segment."""
+
+    @property
+    def issued(self) -> int:
+        return self.number
+
+    @property
+    def clock(self) -> int:
+        return self.lts
+
+    @property
+    def highest_lts(self) -> int:
+        return 1 if self.matters else 0
+
+    @property
+    def own_aru(self) -> int:
+        return 0
+
+    def turn(self, number: int, lts: int) -> None:
+        self.number, self.lts = max(self.number, number), max(self.lts, lts)
+        self.wants = False
+
+    def vouched(self, aru: int) -> None:
+        pass
 
 
 class RingWorld(PassingTime):
@@ -62,6 +87,8 @@ class RingWorld(PassingTime):
                 signs=SIGNS,
                 suspect_us=SUSPECT_US,
                 packet_bytes=packet_bytes,
+                numbering=self.owners[me],
+                check_numbering=lambda number, lts, aru, now_us: None,
                 datagrams=self._out[me],
                 now_us=0,
             )
@@ -96,19 +123,7 @@ class RingWorld(PassingTime):
 
     def conclude(self, member: int) -> None:
         """What a daemon does after each event."""
-        ring, owner = self.members[member], self.owners[member]
-        if ring.is_fresh:
-            ring.is_fresh = False
-            owner.number, owner.lts = max(owner.number, ring.site_sequence), max(owner.lts, ring.site_lts)
-            owner.wants = False
-        ring.conclude(
-            self.now_us,
-            number=owner.number,
-            lts=owner.lts,
-            aru=owner.aru,
-            is_wanted=owner.wants,
-            matters=owner.matters,
-        )
+        self.members[member].conclude(self.owners[member].wants, self.now_us)
         self._fly(member)
 
     def _fly(self, member: int) -> None:
@@ -151,7 +166,7 @@ class RingWorld(PassingTime):
     @property
     def holder(self) -> int | None:
         """Who has the token; None while it is on its way."""
-        holders = [member for member in sorted(self.alive) if self.members[member].is_holding]
+        holders = [member for member in sorted(self.alive) if self.members[member].has_turn]
         assert len(holders) < 2, "two tokens"
         return holders[0] if holders else None
 

@@ -27,7 +27,7 @@ def forge(
     """A packet comes to a daemon that another member of its view has not sent."""
     node = cluster.nodes[receiver]
     is_loose = kind in (PacketKind.BEAT, PacketKind.PROPOSAL)
-    in_ring = node.ring is not None and sender in node.ring.mates and kind is not PacketKind.TOKEN
+    in_ring = node.site_link is not None and sender in node.site_link.mates and kind is not PacketKind.TOKEN
     prefix = packet.prefix(
         kind,
         digest=cluster.config.digest,
@@ -285,7 +285,7 @@ def test_an_item_with_a_number_that_its_source_cannot_have(what: str, sites: int
     clients = cluster.members()
     for sender, receiver in pairs(cluster):
         node = cluster.nodes[receiver]
-        reception = node.ring.reception if node.ring is not None else node.links[sender].reception  # type: ignore[attr-defined]
+        reception = node.site_link.reception if node.site_link is not None else node.links[sender].reception  # type: ignore[attr-defined]
         body = items()[what](cluster, sender)
         forge(cluster, sender, receiver, PacketKind.DATA, body, number=reception.highest + 1)
     assert all(node.counters.total() for node in cluster.nodes), "refused without being counted"
@@ -348,7 +348,7 @@ def test_a_token_with_numbers_that_its_ring_cannot_have(fields: dict[str, int]):
     cluster = Cluster(1, daemons=3, membership="lan")
     clients = cluster.members()
     for receiver in range(3):
-        ring = cluster.nodes[receiver].ring
+        ring = cluster.nodes[receiver].site_link
         assert ring is not None
         sender, view = (receiver - 1) % 3, cluster.nodes[receiver].view.id
         true = Token(

@@ -6,7 +6,7 @@ from itertools import combinations
 from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, SiteConfig
 from antiphon.core.overlay import routing, topology
-from antiphon.core.overlay.routing import RING, Branch, Graph
+from antiphon.core.overlay.routing import SITE, Branch, Graph
 
 SEEDS = range(60)
 Pair = tuple[int, int]
@@ -69,10 +69,10 @@ class View:
         parents: dict[int, int] = {}
         frontier = [(source, False)]
         while frontier:
-            member, from_ring = frontier.pop()
+            member, from_site = frontier.pop()
             for branch in self.tables[member][source]:
-                is_ring = branch.neighbour == RING
-                if is_ring and from_ring:
+                is_ring = branch.neighbour == SITE
+                if is_ring and from_site:
                     continue
                 for other in self.mates[member] if is_ring else {branch.neighbour}:
                     assert other not in parents and other != source, "reached twice"
@@ -119,7 +119,7 @@ def test_a_branch_names_the_sites_below_it():
             parents = view.parents(source)
             for member in view.members:
                 for branch in view.tables[member][source]:
-                    if branch.neighbour != RING:
+                    if branch.neighbour != SITE:
                         assert branch.below == sites(view.layout, below[branch.neighbour])
                     elif any(parents.get(mate) == member for mate in view.mates[member]):
                         reached = set().union(*(below[mate] for mate in view.mates[member]))

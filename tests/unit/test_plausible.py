@@ -8,8 +8,7 @@ from antiphon.core.plausible import NUMBER, STAMP, Reach
 from antiphon.errors import BadPacket
 from antiphon.service import Service
 from antiphon.wire import bundle
-from antiphon.wire.packet import EVERYBODY, Data, Fragment, Head, Item, PacketKind, Skip, Update
-from antiphon.wire.token import NOBODY, Token
+from antiphon.wire.packet import Data, Fragment, Head, Item, PacketKind, Skip, Update
 
 VIEW = 56 * 365 * 86_400_000_000 << 10
 NOW_US = 5_000_000
@@ -22,10 +21,12 @@ def reach(segments: tuple[tuple[int, ...], ...] = ((0,), (1,), (2,))) -> Reach:
     return Reach(order, source_of, VIEW, NOW_US)
 
 
-def check(item: Item, *, bounds: Reach | None = None, kind: PacketKind = PacketKind.DATA, to: int = 0) -> str:
-    head = Head(kind, 7, 1, to, 101, VIEW, 1)
+def check(
+    item: Item, *, bounds: Reach | None = None, kind: PacketKind = PacketKind.DATA, from_site: bool = False
+) -> str:
+    head = Head(kind, 7, 1, 0, 101, VIEW, 1)
     try:
-        (bounds or reach()).check(Data(head, 1, [item], 100), NOW_US)
+        (bounds or reach()).check(Data(head, 1, [item], 100), from_site, NOW_US)
     except BadPacket as error:
         return error.reason
     return ""
@@ -81,8 +82,8 @@ def test_numbers_of_unreliable_bundles_are_not_bounded_but_their_stamps_are() ->
 def test_bundles_of_our_own_source_come_over_the_ring_only() -> None:
     bounds = reach(((0, 3), (1,)))
     assert check(fragment(source=0), bounds=bounds) == "item: impossible source"
-    assert check(fragment(source=0), bounds=bounds, to=EVERYBODY) == ""
-    assert check(fragment(source=3), bounds=bounds, to=EVERYBODY) == "item: impossible source"
+    assert check(fragment(source=0), bounds=bounds, from_site=True) == ""
+    assert check(fragment(source=3), bounds=bounds, from_site=True) == "item: impossible source"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,6 @@ def test_bundles_of_our_own_source_come_over_the_ring_only() -> None:
 )
 def test_a_token_is_within_what_its_ring_can_have_done(number: int, lts: int, aru: int) -> None:
     bounds = reach(((0, 3), (1,)))
-    bounds.check_token(Token(1, 0, 0, NOBODY, NOBODY, 0, limits.OUTSTANDING_MAX, VIEW, VIEW), NOW_US)
+    bounds.check_numbering(limits.OUTSTANDING_MAX, VIEW, VIEW, NOW_US)
     with pytest.raises(BadPacket, match="token: "):
-        bounds.check_token(Token(1, 0, 0, NOBODY, NOBODY, 0, number, lts, aru), NOW_US)
+        bounds.check_numbering(number, lts, aru, NOW_US)

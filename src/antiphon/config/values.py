@@ -20,6 +20,7 @@ Wait = Annotated[float, Meta(ge=1, le=3_600_000)] | None
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
 BufferBytes = Annotated[int, Meta(ge=65_536, le=_AMOUNT_MAX)]
 Protocol = Literal["hop", "tcp"]
+SiteProtocol = Literal["ring"]
 """What carries everything between the daemons of two sites."""
 
 SITE_COST = 0.01
@@ -93,6 +94,8 @@ class SiteConfig(Struct, frozen=True, forbid_unknown_fields=True):
     packet_bytes: Annotated[int, Meta(ge=limits.PACKET_MIN_BYTES, le=limits.PACKET_MAX_BYTES)] = (
         limits.PACKET_DEFAULT_BYTES
     )
+    protocol: SiteProtocol = "ring"
+    """How its daemons exchange packets and take turns."""
     multicast: str = "auto"
     """Whether what is for all daemons of the site is sent by IP multicast: "auto" where it gets through, to
     an address that follows from the configuration, "off", or "auto" with the address that is given."""

@@ -13,7 +13,7 @@ from antiphon.core.groups.sessions import Pending, Session
 
 if TYPE_CHECKING:
     from antiphon.core.links.link import Link
-    from antiphon.core.links.ring import Ring
+    from antiphon.core.links.site import SiteLink
     from antiphon.core.node import Node
     from antiphon.core.origin import Origin
 
@@ -40,8 +40,8 @@ class Admission:
     @property
     def is_accepting(self) -> bool:
         """Whether new bundles may be ordered now."""
-        ring = self._node.ring
-        return self.has_leave and self._node.order.is_turn and (ring is None or ring.has_room)
+        link = self._node.site_link
+        return self.has_leave and self._node.order.is_turn and (link is None or link.has_room)
 
     @property
     def is_exhausted(self) -> bool:
@@ -98,9 +98,9 @@ class Admission:
         if not active:
             return 0
         share_bytes = node.config.settings.unstable_bytes // limits.PRIORITY_SHARE
-        ways: list[Link | Ring] = [*node.links.values()]
-        if node.ring is not None:
-            ways.append(node.ring)
+        ways: list[Link | SiteLink] = [*node.links.values()]
+        if node.site_link is not None:
+            ways.append(node.site_link)
         if node.order.own_unstable_bytes >= share_bytes or any(
             way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in ways
         ):

@@ -12,7 +12,7 @@ from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
-from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Pressure, Skip, Update
+from antiphon.wire.packet import Data, Fragment, PacketKind, Pressure, Skip, Update
 
 
 class Situation(Protocol):
@@ -52,41 +52,40 @@ class Intake:
         self._delivery = delivery
         self._counters = counters
 
-    def take(self, term: Term, data: Data, now_us: int) -> None:
-        """Data packets that are new to their link, or to the ring, and that the term has found plausible."""
+    def take(self, term: Term, data: Data, from_site: bool, now_us: int) -> None:
+        """Data packets that are new to their link, or to the site link, and are plausible."""
         reliable = data.head.kind == PacketKind.DATA
-        from_ring = data.head.receiver == EVERYBODY
         for item in data.items:
             if not reliable:
                 if isinstance(item, Fragment) and item.source != self._me:
-                    self._take_unreliable(term, item, now_us, from_ring)
+                    self._take_unreliable(term, item, now_us, from_site)
             elif isinstance(item, Fragment):
-                self._take_fragment(term, item, now_us, from_ring)
+                self._take_fragment(term, item, now_us, from_site)
             elif isinstance(item, Update):
                 term.order.update(item)
-                term.forwarder.update(item, from_ring)
+                term.forwarder.update(item, from_site)
             elif isinstance(item, Pressure):
-                self._take_pressure(term, item, now_us, from_ring)
+                self._take_pressure(term, item, now_us, from_site)
             else:
                 term.order.skip(item)
-                term.forwarder.skip(item, now_us, from_ring)
+                term.forwarder.skip(item, now_us, from_site)
 
-    def _take_pressure(self, term: Term, pressure: Pressure, now_us: int, from_ring: bool) -> None:
+    def _take_pressure(self, term: Term, pressure: Pressure, now_us: int, from_site: bool) -> None:
         if term.source_of.get(pressure.daemon) != pressure.source or pressure.daemon == self._me:
             self._counters["item: impossible source"] += 1
             return
-        term.forwarder.pressure(pressure, from_ring)
+        term.forwarder.pressure(pressure, from_site)
         self._situation.backpressure.receive(pressure, now_us)
 
-    def _take_fragment(self, term: Term, fragment: Fragment, now_us: int, from_ring: bool) -> None:
-        term.forwarder.fragment(fragment, from_ring)
+    def _take_fragment(self, term: Term, fragment: Fragment, now_us: int, from_site: bool) -> None:
+        term.forwarder.fragment(fragment, from_site)
         mine = fragment.destinations >> self._site & 1
         try:
             if fragment.offset == 0:
                 lts, aru = bundles.peek_lines(fragment.body)
                 source, number = fragment.source, fragment.number
                 is_urgent = bundles.peek_is_urgent(fragment.body)
-                term.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_ring)
+                term.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_site)
                 if source == term.order.source:
                     term.announcer.announced(now_us, lts, aru, term.order.came)
                 if not mine:
@@ -125,8 +124,8 @@ class Intake:
         elif event is not None:
             self._situation.saw_event(header, event, now_us)
 
-    def _take_unreliable(self, term: Term, fragment: Fragment, now_us: int, from_ring: bool) -> None:
-        term.forwarder.unreliable(fragment, from_ring)
+    def _take_unreliable(self, term: Term, fragment: Fragment, now_us: int, from_site: bool) -> None:
+        term.forwarder.unreliable(fragment, from_site)
         if not fragment.destinations >> self._site & 1:
             return
         data = term.unreliable_reassembly[fragment.source].add(fragment, now_us)

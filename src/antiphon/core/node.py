@@ -39,7 +39,7 @@ from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
 from antiphon.core.intake import Intake
 from antiphon.core.links.link import Link
-from antiphon.core.links.ring import Ring
+from antiphon.core.links.site import SiteLink
 from antiphon.core.membership.credence import Credence
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.door import Door
@@ -181,10 +181,10 @@ class Node:
         return {} if term is None else term.links
 
     @property
-    def ring(self) -> Ring | None:
+    def site_link(self) -> SiteLink | None:
         """Of the same view as `links`; None if this daemon is alone in its segment."""
         term = self._working()
-        return None if term is None else term.ring
+        return None if term is None else term.site_link
 
     @property
     def forwarder(self) -> Forwarder:
@@ -236,14 +236,15 @@ class Node:
         if term is None or term.view.id != head.view:
             self.counters["packet: of another view"] += 1
             return
+        from_site = term.is_mate(head.sender)
         try:
-            found = term.receive(incoming, now_us)
+            found = term.receive(incoming, from_site, now_us)
         except BadPacket as error:
             self.counters[error.reason] += 1
             return
         for news in found:
             term.received_bytes += news.size_bytes
-            self._intake.take(term, news, now_us)
+            self._intake.take(term, news, from_site, now_us)
             if self._changeover is not None:
                 self.membership.progress(now_us)
 
@@ -268,7 +269,7 @@ class Node:
         term = self._working()
         if term is not None:
             deadline_us = earliest_us(deadline_us, term.next_deadline_us())
-            if term.links or term.ring is not None:
+            if term.links or term.site_link is not None:
                 deadline_us = earliest_us(deadline_us, self._watch.due_us)
         self._watch.awaits(deadline_us)
         return deadline_us
@@ -512,9 +513,9 @@ class Node:
         """Let what a view has to say go out."""
         term.forwarder.timeout(now_us)
         term.announce(now_us)
-        if term.ring is not None:
+        if term.site_link is not None:
             origin = self._origin if self._changeover is None else self._changeover.origin
-            term.let_token_go(
+            term.site_link.conclude(
                 origin.is_waiting or (self.admission.has_leave and self.admission.may_go_on(now_us)), now_us
             )
             self.is_settled = self.is_settled and not term.order.moved

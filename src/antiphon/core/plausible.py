@@ -21,8 +21,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import bundle as bundles
-from antiphon.wire.packet import EVERYBODY, Data, Fragment, PacketKind, Pressure, Skip, Update
-from antiphon.wire.token import Token
+from antiphon.wire.packet import Data, Fragment, PacketKind, Pressure, Skip, Update
 
 NUMBER = "item: number far beyond its source's last one"
 STAMP = "item: stamp that its source cannot have reached"
@@ -43,15 +42,14 @@ class Reach:
         """The greatest stamp that a daemon of this view can have reached."""
         return self._start + (now_us - self._began_us) * limits.LTS_PER_US
 
-    def check(self, data: Data, now_us: int) -> None:
-        """BadPacket for data that no member of the view can have sent."""
+    def check(self, data: Data, from_site: bool, now_us: int) -> None:
+        """BadPacket for data that no member of the view can have sent; `from_site`: over our site link."""
         is_reliable = data.head.kind == PacketKind.DATA
-        from_ring = data.head.receiver == EVERYBODY
         order = self._order
         stamp_max = self.stamp(now_us)
         for item in data.items:
             source = item.source
-            if source not in self._source_of or (source == order.source and not from_ring):
+            if source not in self._source_of or (source == order.source and not from_site):
                 raise BadPacket("item: impossible source")
             if is_reliable:
                 if source not in self._sources:
@@ -78,12 +76,12 @@ class Reach:
         if max(header.lts, header.aru) > self.stamp(now_us):
             raise BadFrame(STAMP)
 
-    def check_token(self, came: Token, now_us: int) -> None:
-        """BadPacket for a token that says of our source what cannot be."""
+    def check_numbering(self, number: int, lts: int, aru: int, now_us: int) -> None:
+        """BadPacket for what a site link tells of our source and cannot be."""
         order = self._order
-        if came.site_sequence > order.contiguous(order.source) + limits.OUTSTANDING_MAX:
+        if number > order.contiguous(order.source) + limits.OUTSTANDING_MAX:
             raise BadPacket("token: number far beyond the last one")
-        if max(came.site_lts, came.site_aru) > self.stamp(now_us):
+        if max(lts, aru) > self.stamp(now_us):
             raise BadPacket("token: stamp that no daemon can have reached")
 
 

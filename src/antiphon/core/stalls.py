@@ -194,9 +194,9 @@ class Stalls:
             came_bytes = sum(term.reassembly[term.source_of[daemon]].bytes_held for daemon in missing)
             daemons, mark = frozenset(missing) - {node.me}, (*missing, came_bytes)
             waits.append(_Wait("groups", node.me, daemons, mark, patience_us, "its groups have not come"))
-        ring, source = term.ring, term.order.source
-        if ring is not None and not ring.is_holding and node.admission.has_leave and node.sessions.waiting:
-            daemons, mark = self._members_of(term, source), (ring.counters["tokens"],)
+        link, source = term.site_link, term.order.source
+        if link is not None and not link.has_turn and node.admission.has_leave and node.sessions.waiting:
+            daemons, mark = self._members_of(term, source), (link.turns,)
             detail = "the token of the ring does not come"
             waits.append(_Wait("token", source, daemons, mark, self.stall_us, detail))
         return waits

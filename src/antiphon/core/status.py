@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from antiphon import limits
 from antiphon.core.groups.sessions import Session
 from antiphon.core.links.link import Link
-from antiphon.core.links.ring import Ring
+from antiphon.core.links.site import SiteLink
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Round
 
@@ -61,7 +61,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             "dropped_bytes": node.sessions.dropped_bytes,
         },
         "links": [_link(node, number, link, now_us) for number, link in node.links.items()],
-        "ring": None if node.ring is None else _ring(node, node.ring, now_us),
+        "ring": None if node.site_link is None else _site_link(node, node.site_link, now_us),
         "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
         "ordering": {
             "clock": order.clock,
@@ -181,15 +181,16 @@ def _link(node: "Node", number: int, link: Link, now_us: int) -> dict[str, objec
     }
 
 
-def _ring(node: "Node", ring: Ring, now_us: int) -> dict[str, object]:
+def _site_link(node: "Node", link: SiteLink, now_us: int) -> dict[str, object]:
     names = node.config.daemon_names
     return {
-        "members": [names[number] for number in ring.members],
-        "representative": names[ring.members[0]],
-        "has_token": ring.is_holding,
-        "round_us": ring.round_us,
-        "in_flight_packets": ring.in_flight_packets,
-        "waiting_bytes": ring.waiting_bytes,
+        "protocol": link.protocol,
+        "members": [names[number] for number in link.members],
+        "representative": names[link.members[0]],
+        "has_token": link.has_turn,
+        "round_us": link.round_us,
+        "in_flight_packets": link.in_flight_packets,
+        "waiting_bytes": link.waiting_bytes,
         "mates": [
             {
                 "name": names[number],
@@ -197,9 +198,9 @@ def _ring(node: "Node", ring: Ring, now_us: int) -> dict[str, object]:
                 "reason": mate.reason,
                 "silent_us": max(0, now_us - mate.heard_us),
             }
-            for number, mate in ring.mates.items()
+            for number, mate in link.mates.items()
         ],
-        **ring.counters,
+        **link.counters,
     }
 
 
@@ -237,11 +238,11 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
             members * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
         ),
     }
-    links: dict[str, Link | Ring] = {
+    links: dict[str, Link | SiteLink] = {
         node.config.daemon_names[number]: link for number, link in node.links.items()
     }
-    if node.ring is not None:
-        links["ring"] = node.ring
+    if node.site_link is not None:
+        links["ring"] = node.site_link
     for name, link in links.items():
         passing = max(per_source, node.config.settings.unstable_bytes + link.largest_waiting_bytes)
         table[f"link_queue:{name}"] = _row(link.waiting_bytes, members * (members + 1) * passing)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.core.links.building import build, signs_of
+from antiphon.core.links.building import build, build_site_link
 from antiphon.core.links.link import Link
-from antiphon.core.links.ring import Mate, Ring
+from antiphon.core.links.site import Mate
 from antiphon.core.links.tcp import Stream
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.ordering.order import MakeOrder, Order
@@ -59,20 +59,19 @@ class Term:
         mine = next(segment for segment in self.segments if me in segment)
         self.speaks = mine[0] == me
         """Whether this daemon is its segment's representative."""
-        self.ring: Ring | None = None
-        if len(mine) > 1:
-            self.ring = Ring(
-                me=me,
-                members=mine,
-                digest=config.digest,
-                view=view.id,
-                incarnations=dict(zip(view.members, view.incarnations, strict=True)),
-                signs=signs_of(config),
-                suspect_us=settings.timing().suspect_us,
-                packet_bytes=config.link_between(me, me).packet_bytes,
-                datagrams=datagrams,
-                now_us=now_us,
-            )
+        self.order: Order = ORDERS["symmetric"](config.daemon_count, me, self.segments, view.id, clock)
+        self.reach = Reach(self.order, self.source_of, view.id, now_us)
+        self.site_link = build_site_link(
+            config,
+            view,
+            mine,
+            me=me,
+            numbering=self.order,
+            check_numbering=self.reach.check_numbering,
+            datagrams=datagrams,
+            now_us=now_us,
+        )
+        """With the other daemons of our segment; None if there are none."""
         self.links: dict[int, Link] = {
             peer: build(config, view, me=me, peer=peer, streams=streams, datagrams=datagrams, now_us=now_us)
             for peer in view.neighbours(me)
@@ -80,11 +79,7 @@ class Term:
         }
         branches = routing.branches(config, self.segments, view.links, me)
         self.delta = Delta(int(settings.delta_ms * 1000), len(self.segments))
-        self.forwarder = Forwarder(branches, self.links, self.ring, self.delta)
-        self.order: Order = ORDERS["symmetric"](config.daemon_count, me, self.segments, view.id, clock)
-        self.reach = Reach(self.order, self.source_of, view.id, now_us)
-        if self.ring is not None:
-            self.ring.check_site = self.reach.check_token
+        self.forwarder = Forwarder(branches, self.links, self.site_link, self.delta)
         self._serial = 0  # of our last update
         self.announcer = Announcer(self.delta, now_us, view.id)
         under_way_bytes = 4 * (settings.unstable_bytes + limits.FRAME_MAX_BYTES)
@@ -104,21 +99,22 @@ class Term:
     def neighbours(self) -> Iterator[tuple[int, Link | Mate]]:
         """The daemons with which this one exchanges packets in this view, and how it stands with them."""
         yield from self.links.items()
-        if self.ring is not None:
-            yield from self.ring.mates.items()
+        if self.site_link is not None:
+            yield from self.site_link.mates.items()
 
-    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
-        """A packet of this view came in: what is new of it. BadPacket if no neighbour can have sent it."""
+    def is_mate(self, daemon: int) -> bool:
+        """Whether packets of this daemon come over our site link."""
+        return self.site_link is not None and daemon in self.site_link.mates
+
+    def receive(self, incoming: Packet, from_site: bool, now_us: int) -> list[Data]:
+        """A packet of this view came in: what is new of it. BadPacket if no neighbour can have sent it.
+        `from_site` is what `is_mate` says of its sender."""
         head = incoming.head
         if isinstance(incoming, Data):
-            self.reach.check(incoming, now_us)
-        ring = self.ring
-        if ring is not None and head.sender in ring.mates:
-            found = ring.receive(incoming, now_us)
-            if ring.is_fresh:
-                ring.is_fresh = False
-                self.order.turn(ring.site_sequence, ring.site_lts)
-            return found
+            self.reach.check(incoming, from_site, now_us)
+        if from_site:
+            assert self.site_link is not None
+            return self.site_link.receive(incoming, now_us)
         if head.sender not in self.links or head.receiver != self._me:
             raise BadPacket("packet: not from a neighbour")
         return self.links[head.sender].receive(incoming, now_us)
@@ -127,24 +123,11 @@ class Term:
         """Send what was given to links since the last time."""
         touched = self.forwarder.touched
         if touched:
-            for link in touched.values():
-                link.pump(now_us)
+            links = self.links
+            for neighbour in touched:
+                if neighbour in links:  # what is for our segment goes out with its turn
+                    links[neighbour].pump(now_us)
             touched.clear()
-
-    def let_token_go(self, is_wanted: bool, now_us: int) -> None:
-        """Whatever our ring's token was needed for is done; `is_wanted` says that something waits for it."""
-        order, ring = self.order, self.ring
-        assert ring is not None
-        ring.conclude(
-            now_us,
-            number=order.issued,
-            lts=order.clock,
-            aru=order.lines.aru,
-            is_wanted=is_wanted,
-            matters=order.highest_lts > order.lines.own_aru,
-        )
-        order.is_turn = ring.is_holding
-        order.vouched(ring.site_aru)
 
     # What our source says to the others -------------------------------------------------------------------
 
@@ -153,9 +136,9 @@ class Term:
         """What may be said of our source now: its bundles up to this number are out, the next one is later
         than this lts, and all of its daemons have everything up to this aru."""
         order = self.order
-        if order.is_turn or self.ring is None:
-            return order.issued, order.clock, order.lines.own_aru
-        return self.ring.site_sequence, self.ring.site_lts, order.lines.own_aru
+        if order.is_turn or self.site_link is None:
+            return order.issued, order.clock, order.own_aru
+        return *self.site_link.newest, order.own_aru
 
     @property
     def has_news(self) -> bool:
@@ -195,7 +178,7 @@ class Term:
             not (order.held_count or order.ready or order.ahead_count or self.has_news)
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())
-            and (self.ring is None or self.ring.is_quiet)
+            and (self.site_link is None or self.site_link.is_quiet)
         )
 
     # Time -------------------------------------------------------------------------------------------------
@@ -205,8 +188,8 @@ class Term:
         for link in self.links.values():
             if link.next_deadline_us() <= now_us:
                 link.timeout(now_us)
-        if self.ring is not None:
-            self.ring.timeout(now_us)
+        if self.site_link is not None:
+            self.site_link.timeout(now_us)
         for daemon in list(self.incomplete):  # needs no deadline of its own: some link has one soon enough
             self.unreliable_reassembly[daemon].expire(now_us)
             if not self.unreliable_reassembly[daemon]:
@@ -223,8 +206,8 @@ class Term:
             due_us = link.next_deadline_us()
             if deadline_us is None or due_us < deadline_us:
                 deadline_us = due_us
-        if self.ring is not None:
-            deadline_us = earliest_us(deadline_us, self.ring.next_deadline_us())
+        if self.site_link is not None:
+            deadline_us = earliest_us(deadline_us, self.site_link.next_deadline_us())
         return deadline_us
 
 

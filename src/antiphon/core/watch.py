@@ -8,7 +8,7 @@ excuses its peers for that time first.
 """
 
 from antiphon.core.links.link import Link, LinkState, Signs
-from antiphon.core.links.ring import Mate
+from antiphon.core.links.site import Mate
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.term import Term

@@ -1,6 +1,7 @@
 """Packets that no daemon has sent, made by whoever can write to a daemon's socket and knows its view."""
 
 from antiphon.core.links.hop import HopLink
+from antiphon.core.links.ring import Ring
 from antiphon.core.node import Node
 from antiphon.core.overlay.topology import segments
 from antiphon.wire import packet
@@ -13,12 +14,12 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
     if node is None:
         return None
     company = node.membership.company
-    link, ring = node.links.get(sender), node.ring
+    link, ring = node.links.get(sender), node.site_link
     if company is None or sender not in company.members:
         return None
     if isinstance(link, HopLink):
         receiver, newest = node.me, link.reception.highest
-    elif ring is not None and sender in ring.mates:
+    elif isinstance(ring, Ring) and sender in ring.mates:
         receiver, newest = EVERYBODY, ring.reception.highest
     else:
         return None

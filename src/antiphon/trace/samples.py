@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from antiphon.core.links.ring import Ring
+from antiphon.core.links.site import SiteLink
 from antiphon.core.node import Node
 from antiphon.core.status import buffers
 from antiphon.trace.records import Event, Record
@@ -18,6 +18,9 @@ _COUNTERS = {
 }
 """A link's own name for what it counts: the trace's."""
 
+_TURNS = ("tokens", "tokens_resent")
+"""What only a site link counts."""
+
 
 def fill(node: Node) -> dict[str, tuple[int, int]]:
     """Every buffer: (in use, limit)."""
@@ -25,10 +28,10 @@ def fill(node: Node) -> dict[str, tuple[int, int]]:
 
 
 def link_samples(node: Node, time_us: int) -> Iterator[Record]:
-    """A record for each link of the installed view, and for its ring, whose peer is called after all who are
-    on it; their positions are still to be set."""
-    if node.term.ring is not None:
-        yield _ring_sample(node, node.term.ring, time_us)
+    """A record for each link of the installed view, and for its site link, whose peer is called after all who
+    are on it; their positions are still to be set."""
+    if node.term.site_link is not None:
+        yield _site_link_sample(node, node.term.site_link, time_us)
     names = node.config.daemon_names
     for number, link in node.term.links.items():
         told = {_COUNTERS[name]: count for name, count in link.counters.items() if name in _COUNTERS}
@@ -44,15 +47,14 @@ def link_samples(node: Node, time_us: int) -> Iterator[Record]:
         yield record
 
 
-def _ring_sample(node: Node, ring: Ring, time_us: int) -> Record:
-    told = {_COUNTERS[name]: count for name, count in ring.counters.items() if name in _COUNTERS}
-    told["round_trip_us"] = ring.round_us
-    told["in_flight_packets"] = ring.in_flight_packets
-    told["waiting_bytes"] = ring.waiting_bytes
-    told["tokens"] = ring.counters["tokens"]
-    told["tokens_resent"] = ring.counters["tokens_resent"]
+def _site_link_sample(node: Node, link: SiteLink, time_us: int) -> Record:
+    told = {_COUNTERS[name]: count for name, count in link.counters.items() if name in _COUNTERS}
+    told["round_trip_us"] = link.round_us
+    told["in_flight_packets"] = link.in_flight_packets
+    told["waiting_bytes"] = link.waiting_bytes
+    told |= {name: count for name, count in link.counters.items() if name in _TURNS}
     record = Record(0, time_us, Event.LINK, node.name)
-    record.peer = "ring " + "-".join(node.config.daemon_names[number] for number in ring.members)
+    record.peer = f"{link.protocol} " + "-".join(node.config.daemon_names[number] for number in link.members)
     record.daemon_view = node.view.id
     record.state = "open"
     record.link = told

@@ -1,4 +1,4 @@
-"""The links of a daemon in a view: of the protocol that the configuration names for each pair of sites."""
+"""The links of a daemon in a view, of the protocols that the configuration names."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,8 @@ from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Link, Signs
+from antiphon.core.links.ring import Ring
+from antiphon.core.links.site import CheckNumbering, Numbering, SiteLink
 from antiphon.core.links.tcp import Stream, TcpLink
 from antiphon.core.membership.view import DaemonView
 
@@ -36,3 +38,38 @@ def build(
         stream = streams[peer]
         return TcpLink(ends, path, stream=stream, signs=signs, datagrams=datagrams, now_us=now_us)
     return HopLink(ends, path, signs=signs, datagrams=datagrams, now_us=now_us)
+
+
+SITE_LINKS = {link.protocol: link for link in (Ring,)}
+"""The protocols that a site can choose."""
+
+
+def build_site_link(
+    config: Config,
+    view: DaemonView,
+    segment: tuple[int, ...],
+    *,
+    me: int,
+    numbering: Numbering,
+    check_numbering: CheckNumbering,
+    datagrams: list[Datagram],
+    now_us: int,
+) -> SiteLink | None:
+    """This daemon's end of the link of its segment; None if it is alone there."""
+    if len(segment) == 1:
+        return None
+    make = SITE_LINKS[config.sites[config.site_of(me)].protocol]
+    return make(
+        me=me,
+        members=segment,
+        digest=config.digest,
+        view=view.id,
+        incarnations=dict(zip(view.members, view.incarnations, strict=True)),
+        signs=signs_of(config),
+        suspect_us=config.settings.timing().suspect_us,
+        packet_bytes=config.link_between(me, me).packet_bytes,
+        numbering=numbering,
+        check_numbering=check_numbering,
+        datagrams=datagrams,
+        now_us=now_us,
+    )

@@ -14,15 +14,15 @@ Deviations:
 Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
 from antiphon.core.links.link import LinkState, Signs, slowest
 from antiphon.core.links.open_trains import OpenTrains
-from antiphon.core.links.outgoing import Outgoing
 from antiphon.core.links.packing import Train
 from antiphon.core.links.receiving import Reception
+from antiphon.core.links.site import CheckNumbering, Mate, Numbering, SiteLink
 from antiphon.errors import BadPacket
 from antiphon.wire import packet, token
 from antiphon.wire.packet import EVERYBODY, Data, Hello, Loose, Packet, PacketKind
@@ -37,24 +37,19 @@ FAIRNESS_ROUNDS = 2
 """A rotation is expected to take up to so many times its average."""
 
 
-class Mate:
-    """Another member of the ring."""
+class RingMate(Mate):
+    """Another member of the ring. It is there if a packet came from it, or the token has passed it."""
 
-    __slots__ = ("asked_us", "direct_us", "heard_us", "questioned_us", "reason", "slowest_us", "state")
+    __slots__ = ("asked_us", "direct_us", "questioned_us")
 
     def __init__(self, now_us: int) -> None:
-        self.state = LinkState.CLOSED
-        self.reason = "no answer yet"
-        self.heard_us = now_us
-        """When it last was known to be there: a packet came from it, or the token has passed it."""
+        super().__init__(now_us)
         self.direct_us = now_us
         """When a packet of its own last came in."""
         self.asked_us: dict[int, int] = {}
         """Packets of ours that it asked for, and when it did so first."""
         self.questioned_us: int | None = None
         """The first hello to it since it was last heard."""
-        self.slowest_us = 0
-        """The longest time that its answer took lately, as on other links."""
 
     def heard(self, now_us: int) -> None:
         """A packet of its own came in."""
@@ -64,8 +59,10 @@ class Mate:
             self.questioned_us = None
 
 
-class Ring(Outgoing):
+class Ring(SiteLink):
     """One daemon's end of the ring of its segment."""
+
+    protocol = "ring"
 
     def __init__(
         self,
@@ -78,10 +75,14 @@ class Ring(Outgoing):
         signs: Signs,
         suspect_us: int,
         packet_bytes: int,
+        numbering: Numbering,
+        check_numbering: CheckNumbering,
         datagrams: list[Datagram],
         now_us: int,
     ) -> None:
         self._me, self._digest, self._view = me, digest, view
+        self._numbering = numbering
+        self._check_numbering = check_numbering
         self._incarnations = incarnations
         super().__init__(
             packet_bytes,
@@ -93,18 +94,14 @@ class Ring(Outgoing):
         )
         self.counters |= {"tokens": 0, "tokens_resent": 0}
         self.members = members
-        self.mates = {member: Mate(now_us) for member in members if member != me}
+        self.mates: dict[int, RingMate] = {member: RingMate(now_us) for member in members if member != me}
         self.token: Token | None = None
         """While this daemon has it."""
-        self.is_fresh = False
-        """Whether a token has come in that the owner has not looked at yet."""
         self.site_sequence = 0
         self.site_lts = view
         """What the last token that was here said of the segment's bundles."""
         self.site_aru = view
         """Every member has every bundle up to this lts."""
-        self.check_site: Callable[[Token, int], None] = lambda came, now_us: None
-        """Raises BadPacket for what a token says of the segment's bundles and cannot be; the owner knows."""
         self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
@@ -153,9 +150,19 @@ class Ring(Outgoing):
     # Questions --------------------------------------------------------------------------------------------
 
     @property
-    def is_holding(self) -> bool:
-        """Whether this daemon has the token, and with it the right to order bundles."""
+    def has_turn(self) -> bool:
+        """Whether this daemon has the token, and with it the right to number bundles."""
         return self.token is not None
+
+    @property
+    def turns(self) -> int:
+        """How often the token was here."""
+        return self.counters["tokens"]
+
+    @property
+    def newest(self) -> tuple[int, int]:
+        """What the last token that was here said of the segment's bundles."""
+        return self.site_sequence, self.site_lts
 
     @property
     def has_room(self) -> bool:
@@ -188,18 +195,10 @@ class Ring(Outgoing):
         """Nothing waits to be sent or repeated."""
         return not (self._queue or self._unreliable or self.reception.missing)
 
-    # Requests ---------------------------------------------------------------------------------------------
-
-    def pump(self, now_us: int) -> None:
-        """What was queued goes out with the token: see `conclude`."""
-
     # Events -----------------------------------------------------------------------------------------------
 
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
-        """A packet of a mate came in. What is new of it, to be handed upwards.
-
-        After a token `is_fresh` is set.
-        """
+        """A packet of a mate came in. What is new of it, to be handed upwards."""
         head = incoming.head
         if head.incarnation != self._incarnations[head.sender]:
             return []  # the membership will find out
@@ -258,11 +257,11 @@ class Ring(Outgoing):
         self._arrived(now_us)
         self.counters["tokens"] += 1
         self.token = came
-        self.is_fresh = True
         self.site_sequence, self.site_lts = came.site_sequence, came.site_lts
         self.reception.announced(self._announced, now_us)
         self._announced = came.link_sequence
         self._answer(came, now_us)
+        self._numbering.turn(self.site_sequence, self.site_lts)
 
     @property
     def _sequence_max(self) -> int:
@@ -275,7 +274,7 @@ class Ring(Outgoing):
             raise BadPacket("token: counts backwards")
         if came.serial > self._serial + len(self.members) or came.link_sequence > self._sequence_max:
             raise BadPacket("token: counts too fast")
-        self.check_site(came, now_us)
+        self._check_numbering(came.site_sequence, came.site_lts, came.site_aru, now_us)
         if not self._sent_in_round <= came.flow <= limits.RING_ROUND_PACKETS:
             raise BadPacket("token: impossible count of packets")
         named = {came.link_modifier, came.site_modifier} - {NOBODY}
@@ -312,7 +311,7 @@ class Ring(Outgoing):
                 unanswered.append((who, first, count))
         came.requests = tuple(unanswered)
 
-    def _send_again(self, number: int, who: int, mate: Mate, now_us: int) -> bool:
+    def _send_again(self, number: int, who: int, mate: RingMate, now_us: int) -> bool:
         data = self._open.packet(number)
         if data is None:
             return False
@@ -337,7 +336,7 @@ class Ring(Outgoing):
                 silent = min(self.mates.values(), key=lambda mate: mate.direct_us)
                 self._fail(silent, "a packet did not come although it was asked for again and again")
 
-    def _fail(self, mate: Mate, reason: str) -> None:
+    def _fail(self, mate: RingMate, reason: str) -> None:
         mate.asked_us.clear()
         if mate.state is LinkState.OPEN:
             self.counters["failures"] += 1
@@ -361,15 +360,26 @@ class Ring(Outgoing):
             ),
         )
 
-    def conclude(
-        self, now_us: int, *, number: int, lts: int, aru: int, is_wanted: bool, matters: bool
-    ) -> None:
-        """Everything that follows from the events so far is done: send, and let the token go on.
+    def conclude(self, is_wanted: bool, now_us: int) -> None:
+        """Everything that follows from the events so far is done: send, and pass the token on."""
+        numbering = self._numbering
+        self._conclude(
+            number=numbering.issued,
+            lts=numbering.clock,
+            aru=numbering.aru,
+            is_wanted=is_wanted,
+            matters=numbering.highest_lts > numbering.own_aru,
+            now_us=now_us,
+        )
+        numbering.is_turn = self.token is not None
+        numbering.vouched(self.site_aru)
 
-        `number` is that of the segment's newest bundle and `lts` our clock, for when we have the token; `aru`
-        is what we have everything up to, `is_wanted` says whether something waits for the token that the
-        ring does not know of, and `matters` whether another daemon waits for a higher aru of the segment.
-        """
+    def _conclude(
+        self, *, number: int, lts: int, aru: int, is_wanted: bool, matters: bool, now_us: int
+    ) -> None:
+        """`number` is that of the segment's newest bundle and `lts` our clock, for when we have the token;
+        `aru` is what we have everything up to, and `matters` says whether another daemon waits for a higher
+        aru of the segment."""
         is_higher = matters and aru > self._given_aru
         if self.token is None:
             if (
@@ -492,7 +502,7 @@ class Ring(Outgoing):
     # Time -------------------------------------------------------------------------------------------------
 
     def timeout(self, now_us: int) -> None:
-        """Do whatever is due; what concerns the token that we have, `conclude` does."""
+        """Do whatever is due; what concerns the token, if it is here, `conclude` does."""
         if self._resend_us is not None and self._resend_us <= now_us:
             self._send_token_again(now_us)
         if self._look_us <= now_us:

@@ -94,6 +94,14 @@ class Order(Protocol):
     # The Lamport clock of the view ---------------------------------------------------------------------
 
     @property
+    def aru(self) -> int:
+        """This daemon has everything up to this lts."""
+
+    @property
+    def own_aru(self) -> int:
+        """Every daemon of our segment is known to have everything up to this lts."""
+
+    @property
     def clock(self) -> int:
         """This daemon's next bundle is born with a greater lts."""
 

@@ -111,6 +111,16 @@ class SymmetricOrder:
         """See `order.Order`."""
         return self.lines.clock
 
+    @property
+    def aru(self) -> int:
+        """See `order.Order`."""
+        return self.lines.aru
+
+    @property
+    def own_aru(self) -> int:
+        """See `order.Order`."""
+        return self.lines.own_aru
+
     def tick(self) -> int:
         """See `order.Order`."""
         return self.lines.tick()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from antiphon.core.overlay.delta import Delta
-from antiphon.core.overlay.routing import RING, Branch
+from antiphon.core.overlay.routing import SITE, Branch
 from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 
@@ -28,7 +28,7 @@ class _Skipped:
 
 
 class Way(Protocol):
-    """Where a branch begins: a link, or the ring."""
+    """Where a branch begins: a link, or the site link."""
 
     def send(self, fragment: Fragment) -> None: ...
 
@@ -40,35 +40,33 @@ class Way(Protocol):
 
     def send_pressure(self, pressure: Pressure) -> None: ...
 
-    def pump(self, now_us: int) -> None: ...
-
 
 class Forwarder:
     """Sends what starts at this daemon, and passes on what comes through.
 
-    What came over the ring, all others of the segment have got, too.
+    What came over the site link, all others of the segment have got, too.
     """
 
     def __init__(
         self,
         branches: dict[int, tuple[Branch, ...]],
         links: Mapping[int, Way],
-        ring: Way | None,
+        site: Way | None,
         delta: Delta,
     ) -> None:
         self._all = branches
         self._outward = {
-            source: tuple(branch for branch in some if branch.neighbour != RING)
+            source: tuple(branch for branch in some if branch.neighbour != SITE)
             for source, some in branches.items()
         }
-        self._links: dict[int, Way] = dict(links)
-        if ring is not None:
-            self._links[RING] = ring
+        self._ways: dict[int, Way] = dict(links)
+        if site is not None:
+            self._ways[SITE] = site
         self._delta = delta
         self._skipped: dict[tuple[int, int], _Skipped] = {}
         self._due_us: int | None = None
-        self.touched: dict[int, Way] = {}
-        """Links that were given something to send since the owner last pumped them."""
+        self.touched: dict[int, None] = {}
+        """Neighbours for which there is something to send since the owner last cleared this, in order."""
 
     def bundle(self, fragment: Fragment, *, lts: int, aru: int, is_urgent: bool, now_us: int) -> None:
         """A whole bundle starts here; one that is not urgent is delivered without any word of those who
@@ -80,32 +78,32 @@ class Forwarder:
                 skip = Skip(fragment.source, fragment.number, fragment.number, lts, aru)
                 self._skip(branch.neighbour, skip, now_us, is_urgent)
 
-    def _branches(self, source: int, from_ring: bool) -> tuple[Branch, ...]:
-        return self._outward[source] if from_ring else self._all[source]
+    def _branches(self, source: int, from_site: bool) -> tuple[Branch, ...]:
+        return self._outward[source] if from_site else self._all[source]
 
-    def fragment(self, fragment: Fragment, from_ring: bool) -> None:
+    def fragment(self, fragment: Fragment, from_site: bool) -> None:
         """Bytes of a bundle pass through, whatever else of it is still missing.
 
         Where a branch has no receiver nothing is said here: `head` does, which knows the bundle's lts.
         """
-        for branch in self._branches(fragment.source, from_ring):
+        for branch in self._branches(fragment.source, from_site):
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
 
     def head(
-        self, fragment: Fragment, lts: int, aru: int, is_urgent: bool, now_us: int, from_ring: bool
+        self, fragment: Fragment, lts: int, aru: int, is_urgent: bool, now_us: int, from_site: bool
     ) -> None:
         """The start of a bundle passes through: the branches without receivers skip the bundle."""
         source, number = fragment.source, fragment.number
-        for branch in self._branches(source, from_ring):
+        for branch in self._branches(source, from_site):
             if not branch.below & fragment.destinations:
                 self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us, is_urgent)
 
-    def unreliable(self, fragment: Fragment, from_ring: bool = False) -> None:
-        for branch in self._branches(fragment.source, from_ring):
+    def unreliable(self, fragment: Fragment, from_site: bool = False) -> None:
+        for branch in self._branches(fragment.source, from_site):
             if branch.below & fragment.destinations:
-                self._links[branch.neighbour].send_unreliable(fragment)
-                self.touched[branch.neighbour] = self._links[branch.neighbour]
+                self._ways[branch.neighbour].send_unreliable(fragment)
+                self.touched[branch.neighbour] = None
 
     def announce(self, update: Update) -> None:
         """An update of our own segment. Its members know from the token, unless they are to pass it on."""
@@ -113,33 +111,33 @@ class Forwarder:
             if branch.is_through:
                 self._update(branch.neighbour, update)
 
-    def update(self, update: Update, from_ring: bool) -> None:
+    def update(self, update: Update, from_site: bool) -> None:
         """An update goes to every site."""
-        for branch in self._branches(update.source, from_ring):
+        for branch in self._branches(update.source, from_site):
             self._update(branch.neighbour, update)
 
     def _update(self, neighbour: int, update: Update) -> None:
         self._tell(neighbour, update.source)
-        self._links[neighbour].send_update(update)
-        self.touched[neighbour] = self._links[neighbour]
+        self._ways[neighbour].send_update(update)
+        self.touched[neighbour] = None
 
-    def pressure(self, pressure: Pressure, from_ring: bool = False) -> None:
+    def pressure(self, pressure: Pressure, from_site: bool = False) -> None:
         """A daemon's list of slow sessions goes to every daemon."""
-        for branch in self._branches(pressure.source, from_ring):
-            link = self._links[branch.neighbour]
+        for branch in self._branches(pressure.source, from_site):
+            link = self._ways[branch.neighbour]
             link.send_pressure(pressure)
-            self.touched[branch.neighbour] = link
+            self.touched[branch.neighbour] = None
 
-    def skip(self, skip: Skip, now_us: int, from_ring: bool) -> None:
+    def skip(self, skip: Skip, now_us: int, from_site: bool) -> None:
         """What a branch skipped, everything behind it skips."""
-        for branch in self._branches(skip.source, from_ring):
+        for branch in self._branches(skip.source, from_site):
             self._skip(branch.neighbour, skip, now_us)
 
     def _send(self, neighbour: int, fragment: Fragment) -> None:
         self._tell(neighbour, fragment.source)
-        link = self._links[neighbour]
+        link = self._ways[neighbour]
         link.send(fragment)
-        self.touched[neighbour] = link
+        self.touched[neighbour] = None
 
     def _skip(self, neighbour: int, skip: Skip, now_us: int, is_urgent: bool = True) -> None:
         skipped = self._skipped.setdefault((neighbour, skip.source), _Skipped())
@@ -159,8 +157,8 @@ class Forwarder:
     def _tell(self, neighbour: int, source: int) -> None:
         skipped = self._skipped.get((neighbour, source))
         if skipped is not None and skipped.pending is not None:
-            self._links[neighbour].send_skip(skipped.pending)
-            self.touched[neighbour] = self._links[neighbour]
+            self._ways[neighbour].send_skip(skipped.pending)
+            self.touched[neighbour] = None
             skipped.pending = None
 
     # Time -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ _VIEWS_REMEMBERED = 4
 """All nodes of one process, as in the simulator, ask about the same view at the same time."""
 
 
-RING = -1
+SITE = -1
 """The neighbour that stands for all other members of a daemon's segment."""
 
 
@@ -31,7 +31,7 @@ class Branch(Struct, frozen=True):
     """One way out of a daemon for the bundles of one source."""
 
     neighbour: int
-    """Number of the daemon at the other end of the link, or RING."""
+    """Number of the daemon at the other end of the link, or SITE."""
     below: int
     """Mask of the sites of those daemons that are reached through it."""
     is_through: bool = True
@@ -83,7 +83,7 @@ class _Routes(Struct, frozen=True):
             else:
                 inside |= below
                 is_through = True
-        return (*found, Branch(RING, inside, is_through)) if has_ring else tuple(found)
+        return (*found, Branch(SITE, inside, is_through)) if has_ring else tuple(found)
 
     def _ways(self, tree: _Tree, segment: int, source: int) -> list[tuple[int, int]]:
         return [(child, tree.below[child]) for child in tree.children.get(segment, ()) if child != source]

@@ -1,5 +1,7 @@
 """Mutants of the ring: what a programmer may believe about a token, and is wrong about."""
 
+from typing import Any
+
 from antiphon.core.links.ring import Ring
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
@@ -26,11 +28,11 @@ def _anybody_raises(original: Original) -> Original:
 
 
 def _numbers_without_token(original: Original) -> Original:
-    def let_token_go(term: Term, is_wanted: bool, now_us: int) -> None:
-        original(term, is_wanted, now_us)
-        term.order.is_turn = True
+    def conclude(ring: Ring, is_wanted: bool, now_us: int) -> None:
+        original(ring, is_wanted, now_us)
+        ring._numbering.is_turn = True
 
-    return let_token_go
+    return conclude
 
 
 def _nothing_asked_for(original: Original) -> Original:
@@ -48,28 +50,28 @@ def _lost_token_not_sent_again(original: Original) -> Original:
 
 
 def _joining_daemon_vouches(original: Original) -> Original:
-    def let_token_go(term: Term, is_wanted: bool, now_us: int) -> None:
-        lines = term.order.lines
+    def conclude(ring: Any, is_wanted: bool, now_us: int) -> None:
+        lines = ring._numbering.lines
         right, lines.aru = lines.aru, lines.agreed
-        original(term, is_wanted, now_us)
+        original(ring, is_wanted, now_us)
         lines.aru = right
 
-    return let_token_go
+    return conclude
 
 
 def _own_aru_for_the_segment(original: Original) -> Original:
-    def let_token_go(term: Term, is_wanted: bool, now_us: int) -> None:
-        original(term, is_wanted, now_us)
-        term.order.vouched(term.order.lines.aru)
+    def conclude(ring: Ring, is_wanted: bool, now_us: int) -> None:
+        original(ring, is_wanted, now_us)
+        ring._numbering.vouched(ring._numbering.aru)
 
-    return let_token_go
+    return conclude
 
 
 def _clock_not_on_the_token(original: Original) -> Original:
     """Later bundles of other members may come before what this one has seen and sent."""
 
-    def conclude(ring: Ring, now_us: int, *, lts: int, **rest: object) -> None:
-        original(ring, now_us, lts=ring.site_lts, **rest)
+    def conclude(ring: Ring, *, lts: int, **rest: object) -> None:
+        original(ring, lts=ring.site_lts, **rest)
 
     return conclude
 
@@ -77,14 +79,14 @@ def _clock_not_on_the_token(original: Original) -> Original:
 def _word_without_token(_original: object) -> object:
     def word(term: Term) -> tuple[int, int, int]:
         order = term.order
-        return order.issued, order.lines.clock, order.lines.own_aru
+        return order.issued, order.clock, order.own_aru
 
     return property(word)
 
 
 def _not_passed_on(original: Original) -> Original:
-    def branches(forwarder: Forwarder, source: int, from_ring: bool) -> tuple[Branch, ...]:
-        return () if from_ring else forwarder._all[source]
+    def branches(forwarder: Forwarder, source: int, from_site: bool) -> tuple[Branch, ...]:
+        return () if from_site else forwarder._all[source]
 
     return branches
 
@@ -114,7 +116,7 @@ RING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "numbers without the token", "a daemon numbers bundles of its segment whoever has the token",
-        frozenset(("2.5", "2.7", "2.10", "2.13", "2.17")), Term, "let_token_go", _numbers_without_token,
+        frozenset(("2.5", "2.7", "2.10", "2.13", "2.17")), Ring, "conclude", _numbers_without_token,
         "sites", seeds=40, shown_by=3,
     ),
     Mutant(
@@ -130,16 +132,16 @@ RING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "joining daemon vouches", "the token says that a joining daemon has what is still sent to it again",
-        frozenset(("2.7", "2.14")), Term, "let_token_go", _joining_daemon_vouches, "sites",
+        frozenset(("2.7", "2.14")), Ring, "conclude", _joining_daemon_vouches, "sites",
         seeds=64, shown_by=63,
     ),
     Mutant(
         "own aru for the segment", "a daemon says for its whole segment what it has itself",
-        frozenset(("2.14",)), Term, "let_token_go", _own_aru_for_the_segment, "sites", seeds=40,
+        frozenset(("2.14",)), Ring, "conclude", _own_aru_for_the_segment, "sites", seeds=40,
     ),
     Mutant(
         "clock not on the token", "the token does not bring the clock of the daemon that passes it on",
-        frozenset(("2.7", "2.12", "2.13")), Ring, "conclude", _clock_not_on_the_token, "sites",
+        frozenset(("2.7", "2.12", "2.13")), Ring, "_conclude", _clock_not_on_the_token, "sites",
         seeds=40, shown_by=5,
     ),
     Mutant(
