@@ -22,7 +22,7 @@ from wires import enter, host_of
 
 from antiphon import config as configuration
 from antiphon.config import Config, DaemonConfig, SiteConfig
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.runtime import daemon as runtime
 from antiphon.runtime.loop import now_us
 from antiphon.simulator import plan as plans

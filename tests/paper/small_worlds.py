@@ -13,7 +13,7 @@ from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Signs
 from antiphon.core.membership.rounds import Reason
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
 from antiphon.service import Service

@@ -4,7 +4,7 @@ import pytest
 from meshes import DELAY_US, forget, with_members, world
 from packets_seen import bundles_sent, carries, proposal_in
 
-from antiphon.core.changeover import DONE
+from antiphon.core.membership.changeover import DONE
 from antiphon.types import Cause
 from antiphon.wire.bundle import Flag
 

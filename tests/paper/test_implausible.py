@@ -216,7 +216,7 @@ def test_a_daemon_that_comes_back_years_ahead_loses_no_time(monkeypatch: pytest.
 
 
 def bundle_of(cluster: Cluster, sender: int, *, number: int, lts: int, aru: int) -> Fragment:
-    view = cluster.nodes[0].term
+    view = cluster.nodes[0].engine
     names = bundle.names_area(f"#c{sender}#d{sender}", ["g"])
     data = bytearray(b"".join(bundle.encode(names, 1, Service.AGREED, [b"forged"])))
     header = structs.replace(
@@ -239,7 +239,7 @@ def items() -> dict[str, Callable[[Cluster, int], bytes]]:
 
     def update(**fields: int) -> Callable[[Cluster, int], bytes]:
         def write(cluster: Cluster, sender: int) -> bytes:
-            source = cluster.nodes[0].term.source_of[sender]
+            source = cluster.nodes[0].engine.source_of[sender]
             true = Update(source, 99, 0, _lts(cluster), _view(cluster))
             return packet.update_item(structs.replace(true, **fields))
 
@@ -247,7 +247,7 @@ def items() -> dict[str, Callable[[Cluster, int], bytes]]:
 
     def skip(**fields: int) -> Callable[[Cluster, int], bytes]:
         def write(cluster: Cluster, sender: int) -> bytes:
-            source, number = cluster.nodes[0].term.source_of[sender], _next(cluster, sender)
+            source, number = cluster.nodes[0].engine.source_of[sender], _next(cluster, sender)
             true = Skip(source, number, number, _lts(cluster), _view(cluster))
             return packet.skip_item(structs.replace(true, **fields))
 

@@ -1,7 +1,7 @@
 """The end of a daemon view: recovery of missing messages, and holes.
 
 Thesis 6.1.9 and 6.1.10, sentence by sentence, and the theorems about messages. The deviations are listed in
-`antiphon.core.membership.recovery` and `antiphon.core.changeover`; the tests that show one say so.
+`antiphon.core.membership.recovery` and `antiphon.core.membership.changeover`; the tests that show one say so.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """The end of a daemon view: what comes before the signal and after it, and what begins anew.
 
 Thesis 6.1.10, sentence by sentence. The deviations are listed in
-`antiphon.core.membership.recovery` and `antiphon.core.changeover`; the tests that show one say so.
+`antiphon.core.membership.recovery` and `antiphon.core.membership.changeover`; the tests that show one say so.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from meshes import DELAY_US, with_members
 from packets_seen import carries
 from small_worlds import Cluster
 
-from antiphon.core.changeover import DONE
+from antiphon.core.membership.changeover import DONE
 from antiphon.service import Service
 from antiphon.types import Message
 from antiphon.wire.bundle import Flag

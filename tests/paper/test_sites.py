@@ -228,7 +228,7 @@ def test_any_daemon_of_a_site_may_crash(victim: int):
             prefix = other.encode() + b" "
             expected = [b"%s%d" % (prefix, turn) for turns in (10, 3) for turn in range(turns)]
             assert ordered(cluster, client, prefix) == expected
-    speaks = [number for number in cluster.alive if cluster.nodes[number].term.speaks]
+    speaks = [number for number in cluster.alive if cluster.nodes[number].engine.speaks]
     assert speaks == [1 if victim == 0 else 0, 3]
 
 
@@ -272,8 +272,8 @@ def test_a_broken_path_inside_a_site_makes_two_segments():
     clients = cluster.members()
     cluster.cut((1, 3))
     flood(cluster, clients, turns=3)  # the token does not use that path, and shows that all are there
-    cluster.until(lambda: cluster.is_whole(cluster.alive) and len(cluster.nodes[0].term.segments) == 2)
-    assert cluster.nodes[0].term.segments == ((0, 1, 2), (3,))
+    cluster.until(lambda: cluster.is_whole(cluster.alive) and len(cluster.nodes[0].engine.segments) == 2)
+    assert cluster.nodes[0].engine.segments == ((0, 1, 2), (3,))
     assert cluster.nodes[3].site_link is None
     flood(cluster, clients, turns=3)
     cluster.settle()

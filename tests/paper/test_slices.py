@@ -1,6 +1,6 @@
 """The end of a view, merges and departures in slices: no daemon is away for long, and no client notices.
 
-Not in the thesis: `antiphon.core.regrouping` says what is done differently and why.
+Not in the thesis: `antiphon.core.groups.regrouping` says what is done differently and why.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from packets_seen import bundles_sent
 from small_worlds import Cluster
 
 from antiphon import limits
-from antiphon.core.groups.events import GroupEvent
+from antiphon.wire.events import GroupEvent
 from antiphon.service import Service
 from antiphon.types import View
 from antiphon.wire import bundle, frames

@@ -11,12 +11,12 @@ from small_worlds import Cluster
 
 from antiphon import limits
 from antiphon.config.timing import PRESETS
-from antiphon.core.changeover import Changeover
+from antiphon.core.membership.changeover import Changeover
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.rounds import Reason, Round
 from antiphon.core.node import Node
 from antiphon.core.origin import Origin
-from antiphon.core.term import Term
+from antiphon.core.membership.engine import Engine
 from antiphon.service import Service
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Flag
@@ -115,9 +115,9 @@ def test_a_gap_is_noticed_while_much_else_comes_in() -> None:
 
 def silence(monkeypatch: pytest.MonkeyPatch, daemon: int) -> None:
     """One daemon never announces where it stands, in any view."""
-    has_news = Term.has_news.fget
+    has_news = Engine.has_news.fget
     assert has_news is not None
-    monkeypatch.setattr(Term, "has_news", property(lambda term: term._me != daemon and has_news(term)))
+    monkeypatch.setattr(Engine, "has_news", property(lambda engine: engine._me != daemon and has_news(engine)))
 
 
 def test_a_daemon_whose_lts_stands_still_is_left_out_and_comes_back() -> None:

@@ -61,7 +61,7 @@ def test_delta_is_a_share_of_the_delay_between_floor_and_ceiling():
     cluster, clients = with_members(2, delta_ms=50.0)
     cluster.send(clients[0], "g", b"one")
     cluster.run(1_000_000)
-    assert abs(cluster.nodes[1].term.delta.now_us - DELAY_US // DELTA_SHARE) < 100
+    assert abs(cluster.nodes[1].engine.delta.now_us - DELAY_US // DELTA_SHARE) < 100
 
 
 def test_announcements_cost_more_among_many_sources():

@@ -30,13 +30,13 @@ def test_a_view_that_has_ended_is_gone_with_all_that_it_held(
     """(ours; docs/track-record.md)"""
     cluster = Cluster(2, DELAY_US, daemons=daemons, protocol=protocol, membership="lan")  # type: ignore[arg-type]
     clients = cluster.members()
-    terms = [weakref.ref(node.term) for node in cluster.nodes]
+    engines = [weakref.ref(node.engine) for node in cluster.nodes]
     cluster.send(clients[0], "g", bytes(50_000))
     cluster.run(2 * DELAY_US)
     cluster.crash(cluster.config.daemon_count - 1)
     cluster.send(clients[0], "g", bytes(50_000))
     cluster.settle()
-    assert [number for number in cluster.alive if terms[number]() is not None] == []
+    assert [number for number in cluster.alive if engines[number]() is not None] == []
 
 
 def test_what_is_sent_again_to_form_a_view_is_no_debt_of_its_sender() -> None:

@@ -10,8 +10,8 @@ from msgspec import structs
 from small_worlds import Cluster
 
 from antiphon import limits
-from antiphon.core.groups import events
-from antiphon.core.groups.events import HostedGroup
+from antiphon.wire import events
+from antiphon.wire.events import HostedGroup
 from antiphon.core.membership import recovery
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, to_ranges
 from antiphon.core.ordering.symmetric import SymmetricOrder

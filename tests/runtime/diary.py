@@ -17,7 +17,7 @@ import msgspec
 from antiphon import Left, Message, Service, TransitionalSignal, View
 from antiphon.client import Event as Received
 from antiphon.config import Config
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.trace import Event, Record, Trace, ViewNumber
 from antiphon.trace.bearers import process_name, tell_apart
 from antiphon.trace.watcher import Watcher

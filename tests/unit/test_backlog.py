@@ -9,7 +9,7 @@ from antiphon import limits
 from antiphon.config import Settings
 from antiphon.core.groups.backlog import Lag, holds_senders, lag_after, marks_of
 from antiphon.core.groups.backpressure import Backpressure
-from antiphon.core.groups.events import GroupEvent, event_bundle
+from antiphon.wire.events import GroupEvent, event_bundle
 from antiphon.core.groups.membership import Membership
 from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.core.groups.slow import SlowSessions

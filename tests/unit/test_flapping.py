@@ -6,7 +6,7 @@ from antiphon import limits
 from antiphon.config.timing import PRESETS
 from antiphon.core.membership.flapping import Flapping
 from antiphon.core.membership.peers import Peer
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Station
 
 LAN = PRESETS["lan"]

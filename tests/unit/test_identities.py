@@ -3,7 +3,7 @@
 from antiphon import limits
 from antiphon.core.membership.exclusions import ALL_PROCESSES, TWINS, Exclusions
 from antiphon.core.membership.identities import Identities
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Beat, Proposal
 
 ME, OTHER = 0, 1

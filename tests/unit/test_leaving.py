@@ -9,7 +9,7 @@ from antiphon.core.membership.gathering import Gathering
 from antiphon.core.membership.leaving import Leaving
 from antiphon.core.membership.proposals import is_better
 from antiphon.core.membership.rounds import Reason, Rounds
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Station, mask_bytes
 
 ME, OTHER, THIRD, FOURTH = range(4)

@@ -7,8 +7,8 @@ import pytest
 from vectors import checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
-from antiphon.core.groups import events
-from antiphon.core.groups.events import HostedGroup
+from antiphon.wire import events
+from antiphon.wire.events import HostedGroup
 from antiphon.core.membership import recovery
 from antiphon.core.membership.patience import LONG_STATIONS_PER_BEAT, STATIONS_PER_BEAT
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state

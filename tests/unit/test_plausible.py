@@ -4,7 +4,7 @@ import pytest
 
 from antiphon import limits
 from antiphon.core.ordering.symmetric import SymmetricOrder
-from antiphon.core.plausible import NUMBER, STAMP, Reach
+from antiphon.core.ordering.plausible import NUMBER, STAMP, Reach
 from antiphon.errors import BadPacket
 from antiphon.service import Service
 from antiphon.wire import bundle

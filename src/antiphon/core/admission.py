@@ -8,8 +8,9 @@ the queues after the daemon's choice are kept short for those who are in less of
 from typing import TYPE_CHECKING
 
 from antiphon import limits
-from antiphon.core.groups.events import departures_bundle
 from antiphon.core.groups.sessions import Pending, Session
+from antiphon.core.groups.states import GroupState
+from antiphon.wire.events import departures_bundle
 
 if TYPE_CHECKING:
     from antiphon.core.links.link import Link
@@ -32,8 +33,7 @@ class Admission:
         node = self._node
         return (
             node.membership.is_active
-            and node.merging is None
-            and not node.regrouping.is_blocking
+            and node.regrouping.state is GroupState.GOP
             and node.order.own_unstable_bytes < node.config.settings.unstable_bytes
         )
 

@@ -5,13 +5,13 @@ from typing import Protocol
 
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.events import GroupEvent, parse_event
-from antiphon.core.ordering.entry import Entry
-from antiphon.core.term import Term
+from antiphon.core.membership.engine import Engine
+from antiphon.core.ordering.entry import Entry, read_late
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.events import GroupEvent, parse_event
 from antiphon.wire.packet import Data, Fragment, PacketKind, Pressure, Skip, Update
 
 
@@ -31,15 +31,6 @@ class Situation(Protocol):
         """A join, leave or disconnect has come in; it takes effect later."""
 
 
-def read_late(source: int, data: bytes, header: Header) -> Entry:
-    """The bundle inside one with the LATE flag, which has messages for clients."""
-    original = bundles.payloads(data, header)[0]
-    inner = bundles.parse_from_daemon(original)
-    if inner.flags & ~Flag.CLIENT or inner.service is Service.UNRELIABLE:
-        raise BadFrame("late bundle: not of a client")
-    return Entry(source, inner, original)
-
-
 class Intake:
     """Takes in what comes from other daemons, for one daemon."""
 
@@ -52,55 +43,55 @@ class Intake:
         self._delivery = delivery
         self._counters = counters
 
-    def take(self, term: Term, data: Data, from_site: bool, now_us: int) -> None:
+    def take(self, engine: Engine, data: Data, from_site: bool, now_us: int) -> None:
         """Data packets that are new to their link, or to the site link, and are plausible."""
         reliable = data.head.kind == PacketKind.DATA
         for item in data.items:
             if not reliable:
                 if isinstance(item, Fragment) and item.source != self._me:
-                    self._take_unreliable(term, item, now_us, from_site)
+                    self._take_unreliable(engine, item, now_us, from_site)
             elif isinstance(item, Fragment):
-                self._take_fragment(term, item, now_us, from_site)
+                self._take_fragment(engine, item, now_us, from_site)
             elif isinstance(item, Update):
-                term.order.update(item)
-                term.forwarder.update(item, from_site)
+                engine.order.update(item)
+                engine.forwarder.update(item, from_site)
             elif isinstance(item, Pressure):
-                self._take_pressure(term, item, now_us, from_site)
+                self._take_pressure(engine, item, now_us, from_site)
             else:
-                term.order.skip(item)
-                term.forwarder.skip(item, now_us, from_site)
+                engine.order.skip(item)
+                engine.forwarder.skip(item, now_us, from_site)
 
-    def _take_pressure(self, term: Term, pressure: Pressure, now_us: int, from_site: bool) -> None:
-        if term.source_of.get(pressure.daemon) != pressure.source or pressure.daemon == self._me:
+    def _take_pressure(self, engine: Engine, pressure: Pressure, now_us: int, from_site: bool) -> None:
+        if engine.source_of.get(pressure.daemon) != pressure.source or pressure.daemon == self._me:
             self._counters["item: impossible source"] += 1
             return
-        term.forwarder.pressure(pressure, from_site)
+        engine.forwarder.pressure(pressure, from_site)
         self._situation.backpressure.receive(pressure, now_us)
 
-    def _take_fragment(self, term: Term, fragment: Fragment, now_us: int, from_site: bool) -> None:
-        term.forwarder.fragment(fragment, from_site)
+    def _take_fragment(self, engine: Engine, fragment: Fragment, now_us: int, from_site: bool) -> None:
+        engine.forwarder.fragment(fragment, from_site)
         mine = fragment.destinations >> self._site & 1
         try:
             if fragment.offset == 0:
                 lts, aru = bundles.peek_lines(fragment.body)
                 source, number = fragment.source, fragment.number
                 is_urgent = bundles.peek_is_urgent(fragment.body)
-                term.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_site)
-                if source == term.order.source:
-                    term.announcer.announced(now_us, lts, aru, term.order.came)
+                engine.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_site)
+                if source == engine.order.source:
+                    engine.announcer.announced(now_us, lts, aru, engine.order.came)
                 if not mine:
-                    term.order.skip(Skip(source, number, number, lts, aru), is_urgent)
+                    engine.order.skip(Skip(source, number, number, lts, aru), is_urgent)
             if mine:
-                data = term.reassembly[fragment.source].add(fragment, now_us)
+                data = engine.reassembly[fragment.source].add(fragment, now_us)
                 if data is not None:
-                    self._take_bundle(term, fragment, data, now_us)
+                    self._take_bundle(engine, fragment, data, now_us)
         except BadFrame as error:
             self._counters[error.reason] += 1
 
-    def _take_bundle(self, term: Term, fragment: Fragment, data: bytes, now_us: int) -> None:
+    def _take_bundle(self, engine: Engine, fragment: Fragment, data: bytes, now_us: int) -> None:
         source = fragment.source
         header = bundles.parse_from_daemon(data)
-        if (term.source_of.get(header.daemon), header.number) != (source, fragment.number):
+        if (engine.source_of.get(header.daemon), header.number) != (source, fragment.number):
             raise BadFrame("bundle: not what its fragments said")
         if header.service is Service.UNRELIABLE:
             raise BadFrame("bundle: unreliable, in the order")
@@ -109,30 +100,30 @@ class Intake:
         late = None
         if header.flags & Flag.LATE and header.tag == self._me:
             late = read_late(source, data, header)
-            if term.source_of.get(late.header.daemon) != source:
+            if engine.source_of.get(late.header.daemon) != source:
                 raise BadFrame("late bundle: of another source")
-            term.reach.check_entry(late, now_us)
+            engine.reach.check_entry(late, now_us)
         entry = Entry(source, header, data)
         # What others send in the new view comes after all that is still to do for it here.
         is_early = self._situation.is_between_views and not header.flags & Flag.CONTROL
         in_order = is_early or self._situation.keeps_order(header)
-        if not term.order.receive(entry, in_order=in_order):
+        if not engine.order.receive(entry, in_order=in_order):
             self._counters["bundle: duplicate"] += 1
             return
         if late is not None:
-            term.order.receive_late(late)
+            engine.order.receive_late(late)
         elif event is not None:
             self._situation.saw_event(header, event, now_us)
 
-    def _take_unreliable(self, term: Term, fragment: Fragment, now_us: int, from_site: bool) -> None:
-        term.forwarder.unreliable(fragment, from_site)
+    def _take_unreliable(self, engine: Engine, fragment: Fragment, now_us: int, from_site: bool) -> None:
+        engine.forwarder.unreliable(fragment, from_site)
         if not fragment.destinations >> self._site & 1:
             return
-        data = term.unreliable_reassembly[fragment.source].add(fragment, now_us)
+        data = engine.unreliable_reassembly[fragment.source].add(fragment, now_us)
         if data is None:
-            term.incomplete.add(fragment.source)
+            engine.incomplete.add(fragment.source)
             return
-        if not term.unreliable[fragment.source].is_new(fragment.number):
+        if not engine.unreliable[fragment.source].is_new(fragment.number):
             return
         if self._situation.is_between_views:
             return  # it may be lost, and its view is not ours yet
@@ -142,7 +133,7 @@ class Intake:
                 raise BadFrame("bundle: not what its fragments said")
             if header.service is not Service.UNRELIABLE or header.flags & ~Flag.CLIENT:
                 raise BadFrame("bundle: not to be sent unreliably")
-            term.order.saw_unreliable(header.lts)
+            engine.order.saw_unreliable(header.lts)
             self._delivery.message(fragment.source, header, data)
         except BadFrame as error:
             self._counters[error.reason] += 1

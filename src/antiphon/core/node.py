@@ -16,9 +16,9 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 The node never sleeps, never reads a clock and never draws a random number: the same events give the same
 effects, byte for byte.
 
-What exists once per daemon view (links, trees, order, flow control) is a `Term`. There is always an installed
-one; it may be frozen, when its view is lost or about to be left. While the next view is being formed there is
-a `Changeover` with a second term, over whose links the recovery runs.
+What exists once per daemon view (links, trees, order, flow control) is an `Engine`. There is always that of
+the installed view; it may be frozen, when its view is lost or about to be left. While the next view is being
+formed there is a `Changeover` with a second engine, over whose links the recovery runs.
 """
 
 from collections import Counter
@@ -26,41 +26,43 @@ from collections import Counter
 from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.admission import Admission
-from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.departure import Departure
 from antiphon.core.effects import Datagram
 from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.events import GroupEvent, parse_event
-from antiphon.core.groups.merging import Merging
+from antiphon.core.groups.dispatch import Dispatcher, Work
+from antiphon.core.groups.regrouping import Regrouping
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
+from antiphon.core.groups.states import GroupReason, GroupState
+from antiphon.core.groups.transition import Transition
 from antiphon.core.intake import Intake
 from antiphon.core.links.link import Link
 from antiphon.core.links.site import SiteLink
+from antiphon.core.membership.changeover import Changeover, Commitment
 from antiphon.core.membership.credence import Credence
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.door import Door
+from antiphon.core.membership.engine import Engine, earliest_us
 from antiphon.core.membership.states import State
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
 from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
-from antiphon.core.regrouping import Regrouping
 from antiphon.core.stalls import Stalls
 from antiphon.core.status import describe
 from antiphon.core.streams.streams import Streams
-from antiphon.core.term import Term, earliest_us
+from antiphon.core.view import DaemonView
 from antiphon.core.watch import Watch
+from antiphon.core.working import WorkingPassage
 from antiphon.errors import BadFrame, BadPacket
-from antiphon.types import ViewId
 from antiphon.wire import frames, packet
 from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.events import GroupEvent
 from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
 
 __all__ = ["Datagram", "Node"]
@@ -96,9 +98,9 @@ class Node:
         self.backpressure = Backpressure(
             self.me, config.daemon_names, config.settings, self.delivery.membership
         )
-        self.merging: Merging | None = None
-        """While groups are put together after daemons have come."""
+        self._dispatcher = Dispatcher(self.delivery, observer, self.counters)
         self.regrouping = Regrouping(self)
+        """The states of the groups."""
         self.departure = Departure(self)
         self._observer = observer
         self._slow = SlowSessions(config.settings, self.sessions, self.backpressure)
@@ -110,8 +112,10 @@ class Node:
         alone = DaemonView(start, (self.me,), (incarnation,), ())
         self._credence = Credence(start, now_us)
         self.streams = Streams(config, self.me, self._working, self._receive, self.counters, self.datagrams)
-        self.term = self._term_of(alone, alone.id, now_us)
-        self._origin = self._origin_in(self.term)
+        self.engine = self._engine_of(alone, alone.id, now_us)
+        self._origin = self._new_origin = self._origin_in(self.engine)
+        """`_new_origin` is that of the view that is being formed, if one is."""
+        self._passage = WorkingPassage(self, alone.id, self._origin)
         if observer is not None:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
@@ -125,21 +129,22 @@ class Node:
         self.is_settled = False
         """Whether `settle` was called after the last event and has left no work for its next call."""
 
-    def _term_of(self, view: DaemonView, clock: int, now_us: int) -> Term:
-        return Term(
+    def _engine_of(self, view: DaemonView, clock: int, now_us: int) -> Engine:
+        return Engine(
             self.config, view, me=self.me, clock=clock,
             streams=self.streams.states, datagrams=self.datagrams, now_us=now_us,
         )  # fmt: skip
 
-    def _origin_in(self, term: Term) -> Origin:
+    def _origin_in(self, engine: Engine) -> Origin:
         if self._observer is not None:
-            watch, view_id = self._observer, term.view.id  # a term that knew itself would outlive its view
-            term.order.observer = lambda header: watch.held(view_id, header)
+            # An order that knew its engine would keep it alive after its view.
+            watch, view_id = self._observer, engine.view.id
+            engine.order.observer = lambda header: watch.held(view_id, header)
         return Origin(
             self.config,
             me=self.me,
             incarnation=self.incarnation,
-            term=term,
+            engine=engine,
             delivery=self.delivery,
             observer=self._observer,
         )
@@ -149,7 +154,7 @@ class Node:
     @property
     def view(self) -> DaemonView:
         """The installed daemon view."""
-        return self.term.view
+        return self.engine.view
 
     @property
     def state(self) -> str:
@@ -158,44 +163,41 @@ class Node:
 
     @property
     def group_state(self) -> str:
-        """Of the group membership: "gop", "gtrans" while clients are told of the end of a view, or "ggather"
-        while groups are put together."""
-        if self.merging is not None:
-            return "ggather"
-        return "gtrans" if self.regrouping.is_blocking else "gop"
+        """Of the group membership: "gop", "gtrans", "ggather" or "ggt", see `groups.states`."""
+        return self.regrouping.state.value
 
     @property
     def is_settled_down(self) -> bool:
         """Whether messages flow."""
-        return self.membership.state is State.OP and self.group_state == "gop"
+        return self.membership.state is State.OP and self.regrouping.state is GroupState.GOP
 
     @property
     def order(self) -> Order:
         """Of the installed view."""
-        return self.term.order
+        return self.engine.order
 
     @property
     def links(self) -> dict[int, Link]:
         """Of the view that is being formed, or of the installed one; none while there is no view."""
-        term = self._working()
-        return {} if term is None else term.links
+        engine = self._working()
+        return {} if engine is None else engine.links
 
     @property
     def site_link(self) -> SiteLink | None:
         """Of the same view as `links`; None if this daemon is alone in its segment."""
-        term = self._working()
-        return None if term is None else term.site_link
+        engine = self._working()
+        return None if engine is None else engine.site_link
 
     @property
     def forwarder(self) -> Forwarder:
         """Of the installed view."""
-        return self.term.forwarder
+        return self.engine.forwarder
 
-    def _working(self) -> Term | None:
-        """The term over whose links this daemon works."""
+    def _working(self) -> Engine | None:
+        """The engine over whose links this daemon works."""
         if self._changeover is not None:
             return self._changeover.new
-        return self.term if self.membership.is_active else None
+        return self.engine if self.membership.is_active else None
 
     # Events: the network ----------------------------------------------------------------------------------
 
@@ -232,19 +234,19 @@ class Node:
 
     def _receive_in_view(self, incoming: Packet, now_us: int) -> None:
         head = incoming.head
-        term = self._working()
-        if term is None or term.view.id != head.view:
+        engine = self._working()
+        if engine is None or engine.view.id != head.view:
             self.counters["packet: of another view"] += 1
             return
-        from_site = term.is_mate(head.sender)
+        from_site = engine.is_mate(head.sender)
         try:
-            found = term.receive(incoming, from_site, now_us)
+            found = engine.receive(incoming, from_site, now_us)
         except BadPacket as error:
             self.counters[error.reason] += 1
             return
         for news in found:
-            term.received_bytes += news.size_bytes
-            self._intake.take(term, news, from_site, now_us)
+            engine.received_bytes += news.size_bytes
+            self._intake.take(engine, news, from_site, now_us)
             if self._changeover is not None:
                 self.membership.progress(now_us)
 
@@ -252,11 +254,11 @@ class Node:
         """The deadline has passed."""
         self._watch.notice_pause(self._working(), now_us)
         self.membership.timeout(now_us)
-        term = self._working()
-        if term is not None:
-            term.timeout(now_us)
+        engine = self._working()
+        if engine is not None:
+            engine.timeout(now_us)
             if self._watch.due_us <= now_us:
-                self._watch.look(term, self._changeover is not None, now_us)
+                self._watch.look(engine, self._changeover is not None, now_us)
                 self.stalls.look(now_us)
         self.is_settled = False
 
@@ -266,10 +268,10 @@ class Node:
             self.membership.next_deadline_us(), self.backpressure.due_us(self.membership.is_active)
         )
         deadline_us = earliest_us(deadline_us, self.departure.next_deadline_us())
-        term = self._working()
-        if term is not None:
-            deadline_us = earliest_us(deadline_us, term.next_deadline_us())
-            if term.links or term.site_link is not None:
+        engine = self._working()
+        if engine is not None:
+            deadline_us = earliest_us(deadline_us, engine.next_deadline_us())
+            if engine.links or engine.site_link is not None:
                 deadline_us = earliest_us(deadline_us, self._watch.due_us)
         self._watch.awaits(deadline_us)
         return deadline_us
@@ -345,17 +347,17 @@ class Node:
     # that its other members would find plausible, too: the rest of the way it goes with the next view.
 
     @property
-    def _newest_term(self) -> Term:
-        return self.term if self._changeover is None else self._changeover.new
+    def _newest_engine(self) -> Engine:
+        return self.engine if self._changeover is None else self._changeover.new
 
     @property
     def clock(self) -> int:
         """Lamport's."""
-        return max(self._newest_term.order.clock, self._credence.ahead)
+        return max(self._newest_engine.order.clock, self._credence.ahead)
 
     def tick(self) -> int:
         """A stamp of the Lamport clock."""
-        order = self._newest_term.order
+        order = self._newest_engine.order
         if self._credence.ahead <= order.clock:
             return order.tick()
         self._credence.ahead = stamp_after(self._credence.ahead, self.me)
@@ -363,35 +365,32 @@ class Node:
 
     def witness(self, lts: int) -> None:
         """Another daemon's clock shows this, and is believed."""
-        term = self._newest_term
-        if lts <= term.view.id + limits.LTS_LEAD // 2:
-            term.order.witness(lts)
+        engine = self._newest_engine
+        if lts <= engine.view.id + limits.LTS_LEAD // 2:
+            engine.order.witness(lts)
         else:
             self._credence.ahead = max(self._credence.ahead, lts)
 
     def freeze(self) -> None:
         """The installed view stops working. What its lines have already allowed is delivered."""
-        self.regrouping.finish()
-        while self.term.order.ready:
-            self._deliver(self.term.order.ready.popleft())
-            self.regrouping.finish()
-        self.term.order.stop()
+        self.regrouping.deliver_rest(self.order.ready, self._deliver)
+        self.order.stop()
 
     def form(self, view: DaemonView, now_us: int) -> None:
         """Build the links of `view` and begin to exchange state over them."""
         self._early_joins.clear()  # those of the view that ends take effect with it
-        new = self._term_of(view, self.term.order.clock, now_us)
+        new = self._engine_of(view, self.engine.order.clock, now_us)
         self._watch.due_us = now_us + self.membership.timing.join_us
+        self._new_origin = self._origin_in(new)
         self._changeover = Changeover(
-            self.config, self.me, self.term, new, self._origin_in(new), self.delivery, self.merging,
-            self._commitment, self._observer,
-        )  # fmt: skip
+            self.config, self.me, self.engine, new, self._new_origin.send_control, self._commitment
+        )
         self._changeover.begin(now_us)
 
     def give_up(self) -> None:
         """Drop the view that is being formed."""
         assert self._changeover is not None
-        self.term.order.witness(self._changeover.new.order.clock)
+        self.engine.order.witness(self._changeover.new.order.clock)
         self._changeover = None
         self._early_joins.clear()
 
@@ -408,12 +407,17 @@ class Node:
         """Everybody is known to have everything: from the old view to the new one, at once."""
         recovery = changeover.recovery
         assert recovery is not None
-        self.regrouping.leave(changeover)
+        transition = Transition(
+            self.me, self.view.id, changeover.new.view.id, self.order, recovery,
+            delivery=self.delivery, dispatcher=self._dispatcher, merging=self.regrouping.merging,
+            observer=self._observer,
+        )  # fmt: skip
+        self.regrouping.leave(transition)
         self._changeover = None
         self._commitment = Commitment(self.me)
-        self.term = changeover.new
-        self._origin = changeover.origin
-        self.merging = None
+        self.engine = changeover.new
+        self._origin = self._new_origin
+        self._passage = WorkingPassage(self, self.view.id, self._origin)
         for session in self.sessions:
             session.last_number = 0
         # All who come along have everything of the old view.
@@ -422,47 +426,37 @@ class Node:
         )
         self.membership.installed(recovery.together, now_us)
         self.backpressure.begin_view(recovery.together, now_us)
-        self.regrouping.enter(changeover)
+        self.regrouping.enter(transition)
 
     # The regrouping's requests ----------------------------------------------------------------------------
 
-    def entered_view(self, changeover: Changeover) -> bool:
-        """Everything of the old view is done; whether the groups must be put together."""
-        recovery, members = changeover.recovery, self.term.view.members
-        assert recovery is not None
-        together = recovery.together
-        if changeover.dropped_bundles:
-            self.counters["bundle: after a hole"] += changeover.dropped_bundles
+    def ended(self, transition: Transition) -> None:
+        """Everything of the old view is done."""
+        if transition.dropped_bundles:
+            self.counters["bundle: after a hole"] += transition.dropped_bundles
         if self._observer is not None:
-            self._observer.installed(self.term.view, tuple(sorted(together)))
-        if not changeover.were_apart and together == frozenset(members):
-            self._count_early_joins(self._settled_us)
-            return False
-        self.merging = Merging(members, frozenset() if changeover.were_apart else together)
-        self.entered("ggather", "apart" if changeover.were_apart else "merge", self._settled_us)
-        return True
+            self._observer.installed(self.view, tuple(sorted(transition.recovery.together)))
+
+    def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
+        """The groups have entered a state that others want to know of."""
+        self.entered(state.value, reason.value, self._settled_us)
 
     def send_groups(self, data: bytearray) -> None:
         """Send a GROUPS message."""
         self._origin.send_control(data, self._settled_us)
 
-    def merged(self) -> None:
-        """The groups are whole again."""
-        self.merging = None
-        self.entered("gop", "merged", self._settled_us)
-        self._count_early_joins(self._settled_us)
-
-    def _count_early_joins(self, now_us: int) -> None:
+    def groups_are_whole(self) -> None:
+        """The members of all groups are known: joins that came in before count from now on."""
         early, self._early_joins = self._early_joins, []
         for header, event in early:
-            self.saw_event(header, event, now_us)
+            self.saw_event(header, event, self._settled_us)
 
     # The intake's questions -------------------------------------------------------------------------------
 
     @property
     def is_between_views(self) -> bool:
         """Whether there is something to do before the newest view is ready for clients."""
-        return self._changeover is not None or self.merging is not None or self.regrouping.is_blocking
+        return self._changeover is not None or self.regrouping.state is not GroupState.GOP
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must wait for its place in the agreed order whatever its service."""
@@ -503,28 +497,28 @@ class Node:
             pressure = self.backpressure.announcement(self.order.source, now_us)
             if pressure is not None:
                 self.forwarder.pressure(pressure)
-        term = self._working()
-        if term is not None:
-            self._send_on(term, now_us)
+        engine = self._working()
+        if engine is not None:
+            self._send_on(engine, now_us)
         if self.sessions.is_closed:
             self.departure.go_on(now_us)
 
-    def _send_on(self, term: Term, now_us: int) -> None:
+    def _send_on(self, engine: Engine, now_us: int) -> None:
         """Let what a view has to say go out."""
-        term.forwarder.timeout(now_us)
-        term.announce(now_us)
-        if term.site_link is not None:
-            origin = self._origin if self._changeover is None else self._changeover.origin
-            term.site_link.conclude(
+        engine.forwarder.timeout(now_us)
+        engine.announce(now_us)
+        if engine.site_link is not None:
+            origin = self._origin if self._changeover is None else self._new_origin
+            engine.site_link.conclude(
                 origin.is_waiting or (self.admission.has_leave and self.admission.may_go_on(now_us)), now_us
             )
-            self.is_settled = self.is_settled and not term.order.moved
-        term.pump(now_us)
+            self.is_settled = self.is_settled and not engine.order.moved
+        engine.pump(now_us)
 
     def _settle_changeover(self, changeover: Changeover, now_us: int) -> None:
         order = changeover.new.order
         while not changeover.is_finished:
-            changeover.origin.flush(now_us)
+            self._new_origin.flush(now_us)
             order.settle()
             if not order.ready:
                 return
@@ -542,7 +536,7 @@ class Node:
         self._install(changeover, now_us)
 
     def _settle_order(self, now_us: int) -> None:
-        order, admission = self.term.order, self.admission
+        order, admission = self.engine.order, self.admission
         admission.begin()
         while True:
             self._origin.flush(now_us)
@@ -562,37 +556,14 @@ class Node:
         if order.own_stable:
             self.delivery.tell_accepted(order.own_stable)
 
-    def _deliver(self, entry: Entry) -> None:
-        header = entry.header
-        if header.flags & (Flag.LATE | Flag.CONTROL):
-            return
-        if self._observer is not None:
-            self._observer.delivered(self.term.view.id, header)
-        if header.flags & Flag.GROUPS:
-            if self.merging is not None:
-                self.regrouping.take(self.merging, entry, self.term.view.id)
-        elif header.flags & Flag.EVENT:
-            self._deliver_event(entry)
-        else:
-            self.regrouping.spend(1)
-            self.delivery.message(entry.daemon, header, entry.bundle)
-
-    def _deliver_event(self, entry: Entry) -> None:
-        header = entry.header
-        event = parse_event(entry.bundle, header)
-        view_id = ViewId(self.term.view.id, 0, entry.place, entry.daemon)
-        self.regrouping.spend(self.delivery.event(entry.daemon, header, event, lambda group: (view_id, None)))
-        if event.kind == "join" and entry.daemon == self.me:
-            self._origin.joined(event.group)
-        else:
-            self.backpressure.is_eased |= self.sessions.has_parked  # a slow receiver may have left
-            if event.kind == "disconnect":
-                self.order.forget_sessions(entry.source, event.departed((entry.daemon, header.session)))
+    def _deliver(self, entry: Entry) -> Work | None:
+        """A bundle of the installed view has its turn."""
+        return self._dispatcher.deliver(entry, self._passage)
 
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
-        return self.is_settled_down and not self.sessions.waiting and self.term.is_quiet
+        return self.is_settled_down and not self.sessions.waiting and self.engine.is_quiet
 
     def status(self, now_us: int) -> dict[str, object]:
         """What `antiphon status` shows, ready for JSON: daemon, sites, links, groups, sessions, ordering,

@@ -5,7 +5,7 @@ Nothing depends on an observer: it is for traces and the questions that are aske
 
 from collections.abc import Iterable
 
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.types import View
 from antiphon.wire.bundle import Header
 
@@ -19,8 +19,9 @@ class Observer:
     def held(self, view_id: int, header: Header) -> None:
         """All bytes of a bundle that takes part in the order are here; also told of own bundles."""
 
-    def delivered(self, view_id: int, header: Header) -> None:
-        """A bundle is delivered (sdeliver): handed to the groups of this daemon at its place in the order."""
+    def delivered(self, view_id: int, header: Header, place: int) -> None:
+        """A bundle is delivered (sdeliver): handed to the groups of this daemon. `place` is where it stands
+        in the agreed order; a reliable or FIFO bundle may be delivered earlier than that."""
 
     def signalled(
         self,

@@ -4,14 +4,14 @@ from collections import Counter, deque
 
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.events import GroupEvent, late_bundle
 from antiphon.core.groups.sessions import Pending, Session
+from antiphon.core.membership.engine import Engine
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.term import Term
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.events import GroupEvent, late_bundle
 from antiphon.wire.packet import Fragment
 
 
@@ -24,21 +24,21 @@ class Origin:
         *,
         me: int,
         incarnation: int,
-        term: Term,
+        engine: Engine,
         delivery: Delivery,
         observer: Observer | None,
     ) -> None:
         self._me = me
         self._my_site = 1 << config.site_of(me)
         self._incarnation = incarnation
-        self._view_id = term.view.id
-        self._source = term.order.source
-        self._order = term.order
-        self._forwarder = term.forwarder
-        self._announcer = term.announcer
+        self._view_id = engine.view.id
+        self._source = engine.order.source
+        self._order = engine.order
+        self._forwarder = engine.forwarder
+        self._announcer = engine.announcer
         self._delivery = delivery
         self._observer = observer
-        self._everybody = term.everywhere
+        self._everybody = engine.everywhere
         self._sites = {name: config.site_of(number) for number, name in enumerate(config.daemon_names)}
         self._site_of = config.site_of
         self._control_number = 0  # of our last bundle that is no session's

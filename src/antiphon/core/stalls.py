@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.states import State
-from antiphon.core.term import Term
 
 if TYPE_CHECKING:
     from antiphon.core.node import Node
@@ -117,86 +117,86 @@ class Stalls:
         if not node.membership.is_active or window_us < self._interval_us:
             return
         self._looked_us = now_us
-        term = node.term
-        if term.view.id != self._view:
-            self._view = term.view.id
+        engine = node.engine
+        if engine.view.id != self._view:
+            self._view = engine.view.id
             self._patience.clear()
             self._received_bytes = 0
-        came_bytes = term.received_bytes - self._received_bytes
-        self._received_bytes = term.received_bytes
+        came_bytes = engine.received_bytes - self._received_bytes
+        self._received_bytes = engine.received_bytes
         is_busy = came_bytes * 1_000_000 >= limits.STALL_BUSY_BYTES_PER_S * window_us
         # A long window is a pause of this daemon itself, for which the others are not to blame.
         window_us = min(window_us, 2 * self._interval_us)
         before, self._patience = self._patience, {}
         # Deliveries come first: who waits for one does not acknowledge either.
-        for wait in (*self._deliveries(term), *self._others(term), *self._acknowledgements(term)):
+        for wait in (*self._deliveries(engine), *self._others(engine), *self._acknowledgements(engine)):
             key = (wait.kind, wait.source)
             patience = before.get(key)
             if patience is None or patience.wait.mark != wait.mark:
                 patience = _Patience(wait, now_us, was_told=wait.is_told)
             else:
-                patience.goes_on(wait, window_us, self._is_excused(term, wait, is_busy))
+                patience.goes_on(wait, window_us, self._is_excused(engine, wait, is_busy))
             self._patience[key] = patience
         self._end_view(now_us)
 
-    def _is_excused(self, term: Term, wait: _Wait, is_busy: bool) -> bool:
+    def _is_excused(self, engine: Engine, wait: _Wait, is_busy: bool) -> bool:
         """Whether what is waited for may be behind other data, here or on its way."""
         if wait.kind not in ("bundle", "announcement", "acknowledgement"):
             return False
         is_sending = wait.kind != "bundle" and any(
-            link.waiting_bytes + link.open_bytes > limits.STALL_QUEUE_BYTES for link in term.links.values()
+            link.waiting_bytes + link.open_bytes > limits.STALL_QUEUE_BYTES for link in engine.links.values()
         )
-        return is_sending or (is_busy and not term.order.has_later(wait.source))
+        return is_sending or (is_busy and not engine.order.has_later(wait.source))
 
-    def _deliveries(self, term: Term) -> list[_Wait]:
+    def _deliveries(self, engine: Engine) -> list[_Wait]:
         """What must come before something can be delivered."""
         waits = []
-        for source, contiguous, known, lts in term.order.waited_for():
+        for source, contiguous, known, lts in engine.order.waited_for():
             kind, times, is_told = "bundle", 1, False
             detail = f"bundle {contiguous + 1} of {known} does not come"
             if known == contiguous:
                 kind, times, is_told = (
-                    "announcement", limits.STALL_PATIENT_TIMES, self._has_got_all(term, source),
+                    "announcement", limits.STALL_PATIENT_TIMES, self._has_got_all(engine, source),
                 )  # fmt: skip
                 detail = "no announcement that nothing earlier was sent"
-            mark = (contiguous, lts, term.reassembly[source].received_of(contiguous + 1))
-            members = self._members_of(term, source)
+            mark = (contiguous, lts, engine.reassembly[source].received_of(contiguous + 1))
+            members = self._members_of(engine, source)
             waits.append(_Wait(kind, source, members, mark, times * self.stall_us, detail, is_told))
         return waits
 
-    def _acknowledgements(self, term: Term) -> list[_Wait]:
+    def _acknowledgements(self, engine: Engine) -> list[_Wait]:
         """Who is not known to have what was sent."""
         return [
             _Wait(
                 "acknowledgement",
                 source,
-                self._members_of(term, source),
+                self._members_of(engine, source),
                 (aru,),
                 limits.STALL_PATIENT_TIMES * self.stall_us,
                 "no acknowledgement of what was sent",
             )
-            for source, aru in term.order.unacknowledged()
+            for source, aru in engine.order.unacknowledged()
         ]
 
-    def _has_got_all(self, term: Term, source: int) -> bool:
+    def _has_got_all(self, engine: Engine, source: int) -> bool:
         """Whether a source must know what waits here: we sent it ourselves, and the other side of our link
         has acknowledged it."""
-        links = [link for daemon, link in term.links.items() if term.source_of[daemon] == source]
-        is_ours = term.order.first_waiting_source() == self._node.me == term.order.source
+        links = [link for daemon, link in engine.links.items() if engine.source_of[daemon] == source]
+        is_ours = engine.order.first_waiting_source() == self._node.me == engine.order.source
         return bool(links) and is_ours and all(link.is_quiet for link in links)
 
-    def _others(self, term: Term) -> list[_Wait]:
+    def _others(self, engine: Engine) -> list[_Wait]:
         node = self._node
         waits = []
-        if node.merging is not None:
+        if node.regrouping.merging is not None:
             patience_us = limits.STALL_GROUPS_TIMES * self.stall_us
-            missing = node.merging.missing
-            came_bytes = sum(term.reassembly[term.source_of[daemon]].bytes_held for daemon in missing)
+            missing = node.regrouping.merging.missing
+            came_bytes = sum(engine.reassembly[engine.source_of[daemon]].bytes_held for daemon in missing)
             daemons, mark = frozenset(missing) - {node.me}, (*missing, came_bytes)
             waits.append(_Wait("groups", node.me, daemons, mark, patience_us, "its groups have not come"))
-        link, source = term.site_link, term.order.source
+        link, source = engine.site_link, engine.order.source
         if link is not None and not link.has_turn and node.admission.has_leave and node.sessions.waiting:
-            daemons, mark = self._members_of(term, source), (link.turns,)
+            daemons, mark = self._members_of(engine, source), (link.turns,)
             detail = "the token of the ring does not come"
             waits.append(_Wait("token", source, daemons, mark, self.stall_us, detail))
         return waits
@@ -229,9 +229,9 @@ class Stalls:
         detail = f"waiting for {names or 'no other'}: {first.wait.detail}"
         return Standstill(first.since_us, waits_for, detail)
 
-    def _members_of(self, term: Term, source: int) -> frozenset[int]:
+    def _members_of(self, engine: Engine, source: int) -> frozenset[int]:
         """The other daemons that send in the name of a source."""
-        segment = next(segment for segment in term.segments if segment[0] == source)
+        segment = next(segment for segment in engine.segments if segment[0] == source)
         return frozenset(segment) - {self._node.me}
 
     # Telling ----------------------------------------------------------------------------------------------
@@ -253,8 +253,8 @@ class Stalls:
         told = [patience for patience in self._patience.values() if patience.is_worth_telling]
         if told:
             return self._standstill([one for one in told if one.wait.kind == told[0].wait.kind])
-        if node.merging is not None:
-            missing = node.merging.missing
+        if node.regrouping.merging is not None:
+            missing = node.regrouping.merging.missing
             whom = ", ".join(names[daemon] for daemon in missing)
             return Standstill(membership.since_us, missing, f"groups are put together, waiting for {whom}")
         return None

@@ -97,13 +97,14 @@ def session_row(session: Session) -> dict[str, object]:
 def _view(node: "Node", now_us: int) -> dict[str, object]:
     names = node.config.daemon_names
     view = node.view
+    merging = node.regrouping.merging
     return {
         "id": view.id,
         "members": [names[number] for number in view.members],
         "links": [[names[one], names[other]] for one, other in view.links],
         "since_us_ago": now_us - node.membership.since_us,
         "is_working": node.membership.is_active,
-        "groups_wait_for": [] if node.merging is None else [names[number] for number in node.merging.missing],
+        "groups_wait_for": [] if merging is None else [names[number] for number in merging.missing],
     }
 
 
@@ -210,9 +211,9 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
     The limits are those that back-pressure keeps, given the largest bundle that was seen, rather than what
     memory could bear: a daemon above one of them does not hold its senders back as it should.
     """
-    term = node.term
-    order = term.order
-    members = len(term.view.members)
+    engine = node.engine
+    order = engine.order
+    members = len(engine.view.members)
     # A source stops at its limit, so it overshoots by one bundle. Others may still hold as much again of it
     # that it has already forgotten. What it sends again to joining sites (LATE) is not held back, but is no
     # more than all that is under way, once a member. Nor is what daemons send again to form a view (CONTROL),
@@ -227,14 +228,14 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
         "recovery": _row(recovery_bytes, 5 * node.config.daemon_count * per_source),
         "session_input": _row(node.sessions.input_bytes, _input_limit(node)),
         "reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in term.reassembly.values()),
+            sum(reassembly.bytes_held for reassembly in engine.reassembly.values()),
             sum(
                 3 * max(per_source, node.config.settings.unstable_bytes + reassembly.largest_bytes)
-                for reassembly in term.reassembly.values()
+                for reassembly in engine.reassembly.values()
             ),
         ),
         "unreliable_reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in term.unreliable_reassembly.values()),
+            sum(reassembly.bytes_held for reassembly in engine.unreliable_reassembly.values()),
             members * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
         ),
     }

@@ -10,8 +10,8 @@ excuses its peers for that time first.
 from antiphon.core.links.link import Link, LinkState, Signs
 from antiphon.core.links.site import Mate
 from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.rounds import Reason
-from antiphon.core.term import Term
 
 PAUSE_SHARE = 8
 """A daemon whose deadline is late by the least suspicion, divided by this, was stopped."""
@@ -37,7 +37,7 @@ class Watch:
         """The driver was told to come back at this time."""
         self._awaited_us = deadline_us
 
-    def notice_pause(self, term: Term | None, now_us: int) -> None:
+    def notice_pause(self, engine: Engine | None, now_us: int) -> None:
         """Was this daemon itself stopped? Then nobody else is late because of that."""
         before_us, self._handled_us = self._handled_us, now_us
         if self._awaited_us is None or now_us <= self._awaited_us:
@@ -47,20 +47,20 @@ class Watch:
         if pause_us > self._timing.suspect_us // PAUSE_SHARE:
             self.pauses += 1
             self._membership.excuse(pause_us)
-            if term is not None:
-                for _, link in term.neighbours():
+            if engine is not None:
+                for _, link in engine.neighbours():
                     link.heard_us += pause_us
 
-    def look(self, term: Term, is_forming: bool, now_us: int) -> None:
+    def look(self, engine: Engine, is_forming: bool, now_us: int) -> None:
         """Suspect the neighbours that are silent for too long or do not get what we send; tell those who may
         not have heard of the view that is being formed."""
         self.due_us = now_us + (self._timing.join_us if is_forming else self._timing.ask_us)
         self._membership.flapping.fading = frozenset(
             number
-            for number, link in term.neighbours()
+            for number, link in engine.neighbours()
             if now_us - link.heard_us >= self.patience_us(link) // 2
         )
-        for number, link in term.neighbours():
+        for number, link in engine.neighbours():
             limit_us = self.patience_us(link)
             silent_us = now_us - link.heard_us
             name = self._names[number]
@@ -73,7 +73,7 @@ class Watch:
                 self._membership.lost_link(number, Reason.LINK_FAILED, detail, now_us)
                 return
         if is_forming:
-            for number, link in term.neighbours():
+            for number, link in engine.neighbours():
                 if link.state is LinkState.CLOSED:
                     self._membership.pass_on(number)
 

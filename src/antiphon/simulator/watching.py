@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.simulator.twins import Diary
 from antiphon.trace.watcher import Watcher
 from antiphon.types import View

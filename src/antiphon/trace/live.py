@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from antiphon.config import Config
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.node import Node
+from antiphon.core.view import DaemonView
 from antiphon.trace.records import Event, Record
 from antiphon.trace.samples import fill, link_samples
 from antiphon.trace.scrolls import Scroll, daemon_scroll, wall_us

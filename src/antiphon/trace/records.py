@@ -104,6 +104,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     """Ssend, hold and sdeliver."""
     lts: int = 0
     """Ssend, sdeliver and hold: of the bundle; deliver: of the bundle that brought the message."""
+    place: int = 0
+    """Sdeliver: where the bundle stands in the agreed order; 0: at its lts."""
     destinations: tuple[str, ...] = ()
     """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
     state: str = ""
@@ -121,6 +123,11 @@ class Record(Struct, omit_defaults=True, gc=False):
     """Link: the daemon at its other end."""
     link: dict[str, int] = {}
     """Link: name: what was counted since the daemon view began, or measured now."""
+
+    @property
+    def rank(self) -> int:
+        """Where a bundle stands in the agreed order, as far as this record tells."""
+        return self.place or self.lts
 
 
 class Header(Struct):

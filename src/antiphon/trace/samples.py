@@ -30,10 +30,10 @@ def fill(node: Node) -> dict[str, tuple[int, int]]:
 def link_samples(node: Node, time_us: int) -> Iterator[Record]:
     """A record for each link of the installed view, and for its site link, whose peer is called after all who
     are on it; their positions are still to be set."""
-    if node.term.site_link is not None:
-        yield _site_link_sample(node, node.term.site_link, time_us)
+    if node.engine.site_link is not None:
+        yield _site_link_sample(node, node.engine.site_link, time_us)
     names = node.config.daemon_names
-    for number, link in node.term.links.items():
+    for number, link in node.engine.links.items():
         told = {_COUNTERS[name]: count for name, count in link.counters.items() if name in _COUNTERS}
         told["round_trip_us"] = round(link.regulator.rtt_us)
         told["window_packets"] = int(link.regulator.window_packets)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from antiphon.config import Config
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
+from antiphon.core.view import DaemonView
 from antiphon.service import Service
 from antiphon.trace.records import Bundle, Event, Identity, Record
 from antiphon.wire.bundle import Flag, Header, parse_names
@@ -52,9 +52,9 @@ class Watcher(Observer):
         """Hold."""
         self._note_bundle(Event.HOLD, view_id, header, ())
 
-    def delivered(self, view_id: int, header: Header) -> None:
+    def delivered(self, view_id: int, header: Header, place: int) -> None:
         """Sdeliver."""
-        self._note_bundle(Event.SDELIVER, view_id, header, self._at(header.destinations))
+        self._note_bundle(Event.SDELIVER, view_id, header, self._at(header.destinations), place)
 
     def signalled(
         self,
@@ -95,7 +95,9 @@ class Watcher(Observer):
     def _record(self, event: Event) -> Record:
         return Record(len(self._records), self._clock(), event, self._name)
 
-    def _note_bundle(self, event: Event, view_id: int, header: Header, destinations: tuple[str, ...]) -> None:
+    def _note_bundle(
+        self, event: Event, view_id: int, header: Header, destinations: tuple[str, ...], place: int = 0
+    ) -> None:
         if header.flags & UNSPOKEN:
             return
         bundle: Bundle = (view_id, header.daemon, header.number)
@@ -108,7 +110,7 @@ class Watcher(Observer):
                 len(self._records), self._clock(), event, self._name,
                 groups=parse_names(header.names)[1:], message=message, count=header.message_count - stamps,
                 service=SERVICE_WORDS[header.service], bundle=bundle, lts=header.lts,
-                destinations=destinations,
+                destinations=destinations, place=0 if place == header.lts else place,
             )
         )  # fmt: skip
 

@@ -6,7 +6,6 @@ membership changes.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from antiphon.core.groups.events import GroupEvent
 from antiphon.core.groups.membership import Change, Group, Mark, Member, Membership
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
@@ -15,6 +14,7 @@ from antiphon.service import Service
 from antiphon.types import Left, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
 from antiphon.wire.bundle import Flag, Header, parse_names
+from antiphon.wire.events import GroupEvent
 
 _CACHE_MAX = 4_096
 

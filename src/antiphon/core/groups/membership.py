@@ -17,8 +17,8 @@ Deviations:
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from antiphon.core.groups.events import GroupEvent, HostedGroup
 from antiphon.types import Cause, View, ViewId
+from antiphon.wire.events import GroupEvent, HostedGroup
 
 Member = tuple[int, int]
 """Daemon number and session number."""

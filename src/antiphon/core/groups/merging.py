@@ -4,8 +4,10 @@ While it lasts no client message is ordered here. Daemons that are done earlier 
 send is ordered after every GROUPS message, whatever its service (the thesis takes that for granted).
 """
 
-from antiphon.core.groups.events import HostedGroup
+from collections.abc import Iterable
+
 from antiphon.core.groups.membership import Row
+from antiphon.wire.events import HostedGroup
 
 
 class Merging:
@@ -15,7 +17,7 @@ class Merging:
     and is not looked at.
     """
 
-    def __init__(self, members: tuple[int, ...], known: frozenset[int] = frozenset()) -> None:
+    def __init__(self, members: Iterable[int], known: frozenset[int] = frozenset()) -> None:
         self.rows: dict[str, list[Row]] = {}
         """What was told, by group."""
         self.known = known

@@ -2,7 +2,6 @@
 
 from antiphon import limits
 from antiphon.core.groups.delivery import Frames
-from antiphon.core.groups.events import GroupEvent, event_bundle
 from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.errors import BadFrame, UsageError
 from antiphon.types import (
@@ -15,6 +14,7 @@ from antiphon.types import (
 )
 from antiphon.wire import bundle as bundles
 from antiphon.wire import frames
+from antiphon.wire.events import GroupEvent, event_bundle
 
 _CHECKED_MAX = 4_096
 

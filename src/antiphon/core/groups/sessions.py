@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.groups.backlog import Lag
-from antiphon.core.groups.events import GroupEvent
 from antiphon.types import PRIORITY_MAX, SlowPolicy, private_name
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Header
+from antiphon.wire.events import GroupEvent
 
 
 class Pending(Struct):

@@ -9,7 +9,7 @@ from antiphon.core.links.link import Ends, Link, Signs
 from antiphon.core.links.ring import Ring
 from antiphon.core.links.site import CheckNumbering, Numbering, SiteLink
 from antiphon.core.links.tcp import Stream, TcpLink
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 
 
 def signs_of(config: Config) -> Signs:

@@ -37,9 +37,9 @@ from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.proposals import is_better, view_of
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import FORMING, Host, State
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.membership.voice import Voice
 from antiphon.core.overlay.topology import site_representative
+from antiphon.core.view import DaemonView
 from antiphon.wire import membership as words
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import PacketKind

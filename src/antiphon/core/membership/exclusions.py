@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.membership.identities import Identities
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.ordering.stability import daemon_of
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Beat, Exclusion, Proposal, Station
 
 ALL_PROCESSES = 0

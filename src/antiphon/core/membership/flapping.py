@@ -17,7 +17,7 @@ from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.peers import Peer
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Exclusion, Station
 
 WITNESSES_MIN = 2

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from antiphon.core.membership.gathering import Gathering
 from antiphon.core.membership.peers import Peer
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 
 
 def is_friend(

@@ -8,8 +8,8 @@ from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import Host
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.overlay.topology import missing_links
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Beat
 
 

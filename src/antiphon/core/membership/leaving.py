@@ -15,7 +15,7 @@ that was made up in a daemon's name cannot keep it out.
 from collections.abc import Iterable, Mapping
 
 from antiphon import limits
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Station
 
 

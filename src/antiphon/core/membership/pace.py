@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from antiphon.config import Timing
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 
 if TYPE_CHECKING:
     from antiphon.core.membership.peers import Peer

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from antiphon.config import Config
 from antiphon.core.membership.gathering import Pair
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.overlay.topology import choose_links
+from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Station
 
 

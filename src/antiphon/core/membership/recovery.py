@@ -80,6 +80,8 @@ class Recovery:
     def __init__(self, me: int, view: int, order: Order, states: dict[int, MemberState]) -> None:
         """`order` is that of the view that ends, `view` its identifier."""
         self.me = me
+        self.members = frozenset(states)
+        """Of the next view."""
         self.together = frozenset(daemon for daemon, state in states.items() if state.view == view)
         """The transitional set: the daemons that come from the same view."""
         self._order = order

@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 
 
 class Reason(Enum):

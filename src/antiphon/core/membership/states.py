@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Protocol
 
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 
 
 class State(IntEnum):

@@ -2,7 +2,10 @@
 
 from msgspec import Struct
 
-from antiphon.wire.bundle import Header
+from antiphon.errors import BadFrame
+from antiphon.service import Service
+from antiphon.wire import bundle as bundles
+from antiphon.wire.bundle import Flag, Header
 
 
 class Entry(Struct, eq=False):
@@ -28,3 +31,12 @@ class Entry(Struct, eq=False):
     def __lt__(self, other: "Entry") -> bool:
         """Decides between bundles of equal lts, which only a broken or hostile peer can make."""
         return (self.source, self.header.number) < (other.source, other.header.number)
+
+
+def read_late(source: int, data: bytes, header: Header) -> Entry:
+    """The bundle inside one with the LATE flag, which has messages for clients."""
+    original = bundles.payloads(data, header)[0]
+    inner = bundles.parse_from_daemon(original)
+    if inner.flags & ~Flag.CLIENT or inner.service is Service.UNRELIABLE:
+        raise BadFrame("late bundle: not of a client")
+    return Entry(source, inner, original)

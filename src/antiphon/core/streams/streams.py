@@ -6,7 +6,7 @@ from collections.abc import Callable
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.links.tcp import Stream, TcpLink
-from antiphon.core.term import Term
+from antiphon.core.membership.engine import Engine
 from antiphon.core.watch import Watch
 from antiphon.errors import BadPacket
 from antiphon.wire import packet
@@ -22,7 +22,7 @@ class Streams:
         self,
         config: Config,
         me: int,
-        working: Callable[[], Term | None],
+        working: Callable[[], Engine | None],
         receive: Callable[[Packet, int], None],
         counters: Counter[str],
         datagrams: list[Datagram],
@@ -80,6 +80,6 @@ class Streams:
             link.pump(now_us)
 
     def _link(self, peer: int) -> TcpLink | None:
-        term = self._working()
-        link = None if term is None else term.links.get(peer)
+        engine = self._working()
+        link = None if engine is None else engine.links.get(peer)
         return link if isinstance(link, TcpLink) else None

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from antiphon.core.admission import Admission
-from antiphon.core.changeover import Changeover
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.events import GroupEvent, HostedGroup
 from antiphon.core.groups.membership import Change, Group, Member, Membership, Row
 from antiphon.core.groups.merging import Merging
+from antiphon.core.groups.transition import Transition
 from antiphon.core.node import Node
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Cause, View, ViewId
 from antiphon.wire.bundle import Header
+from antiphon.wire.events import GroupEvent, HostedGroup
 
 NameView = Callable[[int], ViewId]
 Changes = Iterator[Change | None]
@@ -103,9 +103,9 @@ def _ghosts(original: Original) -> Original:
 def _no_view_before_a_merge(original: Original) -> Original:
     """Figure 6.22 as it stands: those who remain wait for the view of the merge."""
 
-    def conclude(changeover: Changeover) -> Iterator[int]:
-        assert changeover.recovery is not None
-        delivery: Any = changeover._delivery
+    def conclude(transition: Transition) -> Iterator[int]:
+        delivery: Any = transition._delivery
+        recovery = transition.recovery
         groups = delivery.membership.groups
 
         def lose(together: frozenset[int], name_view: NameView) -> Iterator[int]:
@@ -114,10 +114,10 @@ def _no_view_before_a_merge(original: Original) -> Original:
             for name, group in groups.items():
                 group.view = views[name]
 
-        if changeover.recovery.together != frozenset(changeover.new.view.members):
+        if recovery.together != recovery.members:
             delivery.lose = lose
         try:
-            yield from original(changeover)
+            yield from original(transition)
         finally:
             vars(delivery).pop("lose", None)
 
@@ -221,10 +221,10 @@ def _one_member_a_daemon(original: Original) -> Original:
 def _early_joins_forgotten(original: Original) -> Original:
     """Joins that are seen before the groups are whole do not count for pruning."""
 
-    def count(node: Node, now_us: int) -> None:
+    def groups_are_whole(node: Node) -> None:
         node._early_joins.clear()
 
-    return count
+    return groups_are_whole
 
 
 def _open_before_merged(_original: object) -> object:
@@ -257,9 +257,9 @@ def _merge_without_a_view(original: Original) -> Original:
 def _cut_short_taken_for_whole(original: Original) -> Original:
     """Groups whose merge a fault cut short are not put together again."""
 
-    def conclude(changeover: Changeover) -> Iterator[int]:
-        yield from original(changeover)
-        changeover.were_apart = False
+    def conclude(transition: Transition) -> Iterator[int]:
+        yield from original(transition)
+        transition.were_apart = False
 
     return conclude
 
@@ -300,7 +300,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "no view before a merge", "a loss and a merge at once make one view, or none",
-        frozenset(("2.4", "2.7", "2.8", "2.17")), Changeover, "conclude", _no_view_before_a_merge, "swarm",
+        frozenset(("2.4", "2.7", "2.8", "2.17")), Transition, "conclude", _no_view_before_a_merge, "swarm",
         shown_by=1,
     ),
     Mutant(
@@ -339,7 +339,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "early joins forgotten", "a join that is seen during a merge does not count for pruning",
-        frozenset(("2.7", "2.10", "2.17")), Node, "_count_early_joins", _early_joins_forgotten, "swarm",
+        frozenset(("2.7", "2.10", "2.17")), Node, "groups_are_whole", _early_joins_forgotten, "swarm",
         seeds=40, shown_by=7,
     ),
     Mutant(
@@ -358,7 +358,7 @@ GROUPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "cut short, taken for whole", "a merge of groups that was cut short is not made good",
-        frozenset(("2.4", "2.7", "2.20")), Changeover, "conclude", _cut_short_taken_for_whole, "apart",
+        frozenset(("2.4", "2.7", "2.20")), Transition, "conclude", _cut_short_taken_for_whole, "apart",
         shown_by=9,
     ),
 )  # fmt: skip

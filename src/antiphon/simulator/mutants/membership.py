@@ -7,14 +7,14 @@ from antiphon.config import Config
 from antiphon.core.membership import proposals
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.damping import Damping
+from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.gathering import Pair
 from antiphon.core.membership.identities import Identities
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.peers import Peer
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.membership.voice import Voice
 from antiphon.core.node import Node
-from antiphon.core.term import Term
+from antiphon.core.view import DaemonView
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.wire.membership import Beat, Proposal
 from antiphon.wire.packet import CHECK_BYTES, PacketKind, check
@@ -146,12 +146,12 @@ def _packets_of_any_view(original: Original) -> Original:
     """A packet is taken to belong to the view that works, whatever it says."""
 
     def receive(node: Node, data: memoryview, segment_bytes: int, *others: Any) -> None:
-        term = node._working()
-        if term is not None and segment_bytes > 0:
+        engine = node._working()
+        if engine is not None and segment_bytes > 0:
             changed = bytearray(data)
             for at in range(0, len(changed), segment_bytes):
                 if changed[at + 2] not in (PacketKind.BEAT, PacketKind.PROPOSAL):
-                    changed[at + 16 : at + 24] = term.view.id.to_bytes(8, "big")
+                    changed[at + 16 : at + 24] = engine.view.id.to_bytes(8, "big")
                     end = min(at + segment_bytes, len(changed)) - CHECK_BYTES
                     changed[end : end + CHECK_BYTES] = check([bytes(changed[at:end])])
             data = memoryview(changed)
@@ -174,7 +174,7 @@ def _numbers_not_reset(original: Original) -> Original:
 
 def _ready_not_delivered(original: Original) -> Original:
     def freeze(node: Node) -> None:
-        node.term.order.ready.clear()
+        node.engine.order.ready.clear()
         original(node)
 
     return freeze
@@ -184,8 +184,8 @@ def _sends_in_the_frozen_view(original: Original) -> Original:
     """What clients send after a view has stopped still gets a number in it."""
 
     def settle(node: Node, now_us: int) -> None:
-        if node._changeover is not None and node.merging is None:
-            node.term.order.is_turn = True
+        if node._changeover is not None and node.regrouping.merging is None:
+            node.engine.order.is_turn = True
             while (turn := node.sessions.take()) is not None:
                 node._origin.send(*turn, now_us)
         original(node, now_us)
@@ -198,7 +198,7 @@ def _delivers_in_the_frozen_view(original: Original) -> Original:
 
     def settle(node: Node, now_us: int) -> None:
         if node._changeover is not None:
-            node.term.order.settle()
+            node.engine.order.settle()
             node.freeze()
         original(node, now_us)
 
@@ -206,8 +206,8 @@ def _delivers_in_the_frozen_view(original: Original) -> Original:
 
 
 def _clock_at_the_identifier(original: Original) -> Original:
-    def begin(term: Term, config: Config, view: DaemonView, *, clock: int, **others: Any) -> None:
-        original(term, config, view, clock=view.id, **others)
+    def begin(engine: Engine, config: Config, view: DaemonView, *, clock: int, **others: Any) -> None:
+        original(engine, config, view, clock=view.id, **others)
 
     return begin
 
@@ -284,7 +284,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "clock at the identifier", "a daemon's clock is set back to the identifier of its new view",
-        frozenset(("2.12", "2.13")), Term, "__init__", _clock_at_the_identifier, "merge",
+        frozenset(("2.12", "2.13")), Engine, "__init__", _clock_at_the_identifier, "merge",
         shown_by=1,
     ),
     Mutant(

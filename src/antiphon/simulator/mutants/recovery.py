@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon import limits
-from antiphon.core.changeover import Changeover, Commitment
+from antiphon.core.membership.changeover import Changeover, Commitment
 from antiphon.core.membership.recovery import MemberState, Recovery
 from antiphon.core.membership.rounds import Round
 from antiphon.core.ordering.ending import SymmetricEnding

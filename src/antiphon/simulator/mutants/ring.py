@@ -3,11 +3,11 @@
 from typing import Any
 
 from antiphon.core.links.ring import Ring
+from antiphon.core.membership.engine import Engine
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.overlay.routing import Branch
-from antiphon.core.term import Term
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.wire.token import NOBODY, Token
 
@@ -77,8 +77,8 @@ def _clock_not_on_the_token(original: Original) -> Original:
 
 
 def _word_without_token(_original: object) -> object:
-    def word(term: Term) -> tuple[int, int, int]:
-        order = term.order
+    def word(engine: Engine) -> tuple[int, int, int]:
+        order = engine.order
         return order.issued, order.clock, order.own_aru
 
     return property(word)
@@ -146,7 +146,7 @@ RING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "word without the token", "a representative says how far its segment is without having the token",
-        frozenset(("2.7", "2.13")), Term, "_word", _word_without_token, "sites", seeds=40, shown_by=2,
+        frozenset(("2.7", "2.13")), Engine, "_word", _word_without_token, "sites", seeds=40, shown_by=2,
     ),
     Mutant(
         "not passed on from the ring", "border daemons send on only what began with them",

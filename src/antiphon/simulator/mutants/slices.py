@@ -3,12 +3,12 @@
 from collections import deque
 from collections.abc import Callable
 
-from antiphon.core.groups.events import GroupEvent, HostedGroup
 from antiphon.core.groups.merging import Merging
+from antiphon.core.groups.regrouping import Regrouping
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.regrouping import Regrouping
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.wire.bundle import Flag
+from antiphon.wire.events import GroupEvent, HostedGroup
 
 Member = tuple[int, int]
 

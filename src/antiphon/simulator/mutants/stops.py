@@ -5,7 +5,7 @@ from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.leaving import Leaving
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Reason
-from antiphon.core.membership.view import DaemonView
+from antiphon.core.view import DaemonView
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.wire.membership import Beat
 

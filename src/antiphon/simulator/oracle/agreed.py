@@ -136,15 +136,15 @@ def _judge_gaps(trace: Trace, one: Sequence, other: Sequence) -> Iterator[Findin
 def _judge_gaps_after_signal(trace: Trace, one: Sequence, lacking: list[Record]) -> Iterator[Finding]:
     end = one.term.end
     carriers = trace.known(history).carriers
-    after = [carriers[message].lts for message in one.messages[one.before_signal :] if message in carriers]
+    after = [carriers[message].rank for message in one.messages[one.before_signal :] if message in carriers]
     if not after or end is None or end.event is not Event.VIEW:
         return
-    newest_lts = max(after)
+    newest_rank = max(after)
     for record in lacking:
         sent, carrier = trace.sends.get(record.message), carriers.get(record.message)  # type: ignore[arg-type]
         if sent is None or carrier is None:
             continue
-        if sent.process in end.transitional and carrier.lts < newest_lts:
+        if sent.process in end.transitional and carrier.rank < newest_rank:
             yield _gap(one.term, record, "of one who came along")
 
 
@@ -162,7 +162,7 @@ def _gap(term: Term, record: Record, which: str) -> Finding:
 
 
 class Reach(Struct):
-    """How far one daemon came in a view: the timestamps of its newest ordered deliveries."""
+    """How far one daemon came in a view: the places of its newest ordered deliveries."""
 
     before_signal: dict[str, int]
     """By group; under "" for a bundle without groups, and for all if no group had an early signal."""
@@ -172,8 +172,8 @@ class Reach(Struct):
     companions: frozenset[str]
     """The transitional set of the next view."""
 
-    def lts(self, groups: tuple[str, ...]) -> int:
-        """Everything before this timestamp that is for `groups` must have been delivered."""
+    def rank(self, groups: tuple[str, ...]) -> int:
+        """Everything before this place that is for `groups` must have been delivered."""
         if not self.is_split:
             return self.before_signal.get("", 0)
         return max(self.before_signal.get(group, 0) for group in groups or ("",))
@@ -204,7 +204,7 @@ def _judge_view(trace: Trace, told: History, terms: dict[str, DaemonTerm]) -> It
                 reaches[daemon] = _reach(terms[daemon])
             reach = reaches[daemon]
             came_along = trace.daemons[bundle[1]] in reach.companions
-            if record.lts < reach.lts(record.groups) or (came_along and record.lts < reach.in_all):
+            if record.rank < reach.rank(record.groups) or (came_along and record.rank < reach.in_all):
                 yield Finding(
                     f"{daemon} lacks {name(bundle)}, which {record.daemon} delivered, and has later ones",
                     (daemon, record.daemon),
@@ -221,14 +221,14 @@ def _reach(term: DaemonTerm) -> Reach:
     for record in term.delivered:
         if record.service not in ORDERED_SERVICES:
             continue
-        in_all = max(in_all, record.lts)
+        in_all = max(in_all, record.rank)
         if general is not None and record.position > general:
             continue
         groups = (record.groups or ("",)) if is_split else ("",)
         if any(signals.get(group, record.position) < record.position for group in groups):
             continue
         for group in groups:
-            before_signal[group] = max(before_signal.get(group, 0), record.lts)
+            before_signal[group] = max(before_signal.get(group, 0), record.rank)
     moved_on = term.end is not None and term.end.event is Event.SVIEW and bool(term.signals)
     companions = frozenset(term.end.transitional) if term.end is not None and moved_on else frozenset()
     return Reach(before_signal, is_split, in_all, companions)

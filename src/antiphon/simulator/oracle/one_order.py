@@ -9,7 +9,7 @@ process saw can be laid side by side without a circle. The edges say "comes befo
 - from what a process had sent or delivered to what it sent afterwards (definition 2.7)
 
 The two sides of a cut are no exception: their orders are apart, and whatever both saw before and see after it
-has its place on either side. Between daemons the order can be read: it is that of the timestamps.
+has its place on either side. Between daemons the order can be read: it is that of the places of bundles.
 """
 
 from collections.abc import Iterator
@@ -105,10 +105,10 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
         newest: Record | None = None
         for term in life.terms:
             for record in term.delivered:
-                if newest is not None and record.lts < newest.lts:
+                if newest is not None and record.rank < newest.rank:
                     yield Finding(
-                        f"delivered {name(record.bundle)} with lts {record.lts} after the ordered "
-                        f"{name(newest.bundle)} with lts {newest.lts}",
+                        f"delivered {name(record.bundle)} at place {record.rank} after the ordered "
+                        f"{name(newest.bundle)} at place {newest.rank}",
                         (life.daemon,),
                         positions=(newest.position, record.position),
                     )

@@ -13,8 +13,8 @@ from antiphon.core.links.building import build, build_site_link
 from antiphon.core.links.link import Link
 from antiphon.core.links.site import Mate
 from antiphon.core.links.tcp import Stream
-from antiphon.core.membership.view import DaemonView
 from antiphon.core.ordering.order import MakeOrder, Order
+from antiphon.core.ordering.plausible import Reach
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.ordering.unreliable import Unreliable
 from antiphon.core.ordering.updates import Announcer
@@ -23,7 +23,7 @@ from antiphon.core.overlay.delta import Delta
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.overlay.fragments import Reassembly
 from antiphon.core.overlay.topology import segments
-from antiphon.core.plausible import Reach
+from antiphon.core.view import DaemonView
 from antiphon.errors import BadPacket
 from antiphon.wire.packet import SERIALS, Data, Packet, Update
 
@@ -31,7 +31,7 @@ ORDERS: dict[str, MakeOrder] = {"symmetric": SymmetricOrder}
 """The orders that a cluster can choose."""
 
 
-class Term:
+class Engine:
     """One daemon's working parts for one daemon view."""
 
     def __init__(

@@ -1,6 +1,6 @@
-"""What a change of the daemon view means for groups, done in slices.
+"""What a change of the daemon view means for groups, done in slices: the states of their membership.
 
-Follows: thesis 6.4.5 and 6.4.6 (GTRANS and GGATHER).
+Follows: thesis 6.4.4 to 6.4.7 (GOP, GTRANS, GGATHER, GGT; `states` has the table).
 Deviations: with tens of thousands of groups this is seconds of work. The view is installed before it is done,
 and each call of `Node.settle` does a slice of it (`limits.SLICE_STEPS`), so that signs of life go out and
 come in between. No client notices where a slice ends: until all of it is done nothing of the new view is
@@ -12,33 +12,50 @@ agreed order.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from antiphon import limits
-from antiphon.core.changeover import Changeover
-from antiphon.core.groups.events import HostedGroup, groups_bundle, is_last_of_groups, parse_groups
+from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.dispatch import Work
+from antiphon.core.groups.membership import Membership
 from antiphon.core.groups.merging import Merging
+from antiphon.core.groups.states import TRANSITIONS, GroupReason, GroupState
+from antiphon.core.groups.transition import Transition
 from antiphon.core.ordering.entry import Entry
-from antiphon.errors import BadFrame
-from antiphon.types import ViewId
+from antiphon.wire.events import HostedGroup, groups_bundle
 
-if TYPE_CHECKING:
-    from antiphon.core.node import Node
 
-Work = Iterator[int]
-"""Yields after each part of it how many steps that was: members looked at, views made, bundles delivered."""
+class Host(Protocol):
+    """What the groups of a daemon ask it to do."""
+
+    me: int
+    delivery: Delivery
+
+    def send_groups(self, data: bytearray) -> None:
+        """Send a GROUPS message."""
+
+    def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
+        """The groups have entered a state that others want to know of."""
+
+    def ended(self, transition: Transition) -> None:
+        """Everything of the old view is done."""
+
+    def groups_are_whole(self) -> None:
+        """The members of all groups are known, and messages flow."""
 
 
 class Regrouping:
     """Brings the groups of one daemon into a new daemon view, and keeps the slices of all deliveries."""
 
-    def __init__(self, node: "Node") -> None:
+    def __init__(self, host: Host) -> None:
         self.slice_steps = limits.SLICE_STEPS
         """How much is done in one call of `Node.settle`."""
         self.part_steps = limits.GROUPS_PART_STEPS
         """How much is told in one GROUPS message."""
-        self._node = node
+        self.state = GroupState.GOP
+        self.merging: Merging | None = None
+        """While groups are put together after daemons have come."""
+        self._host = host
         self._left_steps = 0
         self._work: Work | None = None  # before anything else is delivered
         self._then: Callable[[], None] | None = None  # what follows from it
@@ -54,6 +71,11 @@ class Regrouping:
         """Whether there is work left for the next slice."""
         return self._work is not None or self._telling is not None
 
+    def _enter(self, reason: GroupReason) -> None:
+        before, self.state = self.state, TRANSITIONS[self.state][reason]
+        if self.state is GroupState.GGATHER or (before, self.state) == (GroupState.GGATHER, GroupState.GOP):
+            self._host.groups_entered(self.state, reason)  # the others hardly last
+
     # Slices -----------------------------------------------------------------------------------------------
 
     def begin_slice(self) -> None:
@@ -64,14 +86,25 @@ class Regrouping:
         """So much was done."""
         self._left_steps -= steps
 
-    def deliver(self, ready: deque[Entry], deliver: Callable[[Entry], None]) -> bool:
+    def deliver(self, ready: deque[Entry], deliver: Callable[[Entry], Work | None]) -> bool:
         """Deliver what may be, as far as the slice goes, but never let too much of it wait; whether that was
         all."""
         while ready and self._work is None:
             if self._left_steps <= 0 and len(ready) <= limits.READY_MAX:
                 break
-            deliver(ready.popleft())
+            work = deliver(ready.popleft())
+            if work is not None:
+                self._begin(work, self._merged)
         return not ready
+
+    def deliver_rest(self, ready: deque[Entry], deliver: Callable[[Entry], Work | None]) -> None:
+        """The view stops: deliver all that may be."""
+        self.finish()
+        while ready:
+            work = deliver(ready.popleft())
+            if work is not None:
+                self._begin(work, self._merged)
+                self.finish()
 
     def go_on(self) -> None:
         """Do as much as there is room for."""
@@ -107,51 +140,50 @@ class Regrouping:
         self._work, self._then = work, then
         self.go_on()
 
-    # The end of the old view ------------------------------------------------------------------------------
+    # From view to view --------------------------------------------------------------------------------------
 
-    def leave(self, changeover: Changeover) -> None:
+    def leave(self, transition: Transition) -> None:
         """Begin to take leave of the old view: the new one is about to be installed."""
-        self._begin(changeover.conclude())
+        self._enter(GroupReason.VIEW_ENDED)
+        self.merging = None
+        self._begin(transition.conclude())
 
-    def enter(self, changeover: Changeover) -> None:
+    def enter(self, transition: Transition) -> None:
         """The new view is installed; what is left of the old one comes first."""
-        self._then = partial(self._enter, changeover)
+        self._then = lambda: self._entered(transition)
         if self._work is None:
             self._complete()
 
-    def _enter(self, changeover: Changeover) -> None:
-        if self._node.entered_view(changeover):
-            self._telling = self._tell()
+    def _entered(self, transition: Transition) -> None:
+        self._host.ended(transition)
+        recovery = transition.recovery
+        if self.state is GroupState.GGT:
+            self._enter(GroupReason.STILL_APART if transition.were_apart else GroupReason.MERGED)
+        if self.state is GroupState.GTRANS:
+            is_same = recovery.together == recovery.members
+            self._enter(GroupReason.SAME_MEMBERS if is_same else GroupReason.DAEMONS_CAME)
+        if self.state is GroupState.GOP:
+            self._host.groups_are_whole()
+            return
+        self.merging = Merging(recovery.members, frozenset() if transition.were_apart else recovery.together)
+        self._telling = self._tell(self._host.delivery.membership)
 
-    # Members told -----------------------------------------------------------------------------------------
+    def _merged(self) -> None:
+        """The groups are whole again."""
+        self.merging = None
+        self._enter(GroupReason.MERGED)
+        self._host.groups_are_whole()
 
-    def _tell(self) -> Work:
+    def _tell(self, membership: Membership) -> Iterator[int]:
         """Send this daemon's GROUPS messages."""
-        node = self._node
         part: list[HostedGroup] = []
         steps = 0
-        for hosted in node.delivery.membership.hosted(node.me):
+        for hosted in membership.hosted(self._host.me):
             if steps >= self.part_steps:
-                node.send_groups(groups_bundle(tuple(part), is_last=False))
+                self._host.send_groups(groups_bundle(tuple(part), is_last=False))
                 yield steps
                 part, steps = [], 0
             part.append(hosted)
             steps += 1 + len(hosted.members)
-        node.send_groups(groups_bundle(tuple(part)))
+        self._host.send_groups(groups_bundle(tuple(part)))
         yield steps
-
-    # Members heard ----------------------------------------------------------------------------------------
-
-    def take(self, merging: Merging, entry: Entry, epoch: int) -> None:
-        """A GROUPS message is delivered; when all are, the groups are whole again."""
-        node = self._node
-        groups: tuple[HostedGroup, ...] = ()
-        if entry.daemon not in merging.known:
-            try:
-                groups = parse_groups(entry.bundle, entry.header)
-            except BadFrame as error:
-                node.counters[error.reason] += 1
-        self.spend(1 + len(groups))
-        if merging.add(entry.daemon, groups, is_last_of_groups(entry.header)):
-            view_id = ViewId(epoch, 0, entry.place, entry.daemon)
-            self._begin(node.delivery.merge(merging, view_id), node.merged)

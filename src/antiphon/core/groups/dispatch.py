@@ -1,0 +1,120 @@
+"""What becomes of each bundle that the order hands up: delivery is dispatched here, and nowhere else.
+
+Bundles of a view that works and those that are delivered at its end take the same ways. What differs between
+the two stands in a `Passage`: under which identifier a view of a group is told, what comes before and after,
+and what is dropped.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Protocol
+
+from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.membership import Mark
+from antiphon.core.groups.merging import Merging
+from antiphon.core.observer import Observer
+from antiphon.core.ordering.entry import Entry
+from antiphon.errors import BadFrame
+from antiphon.types import ViewId
+from antiphon.wire import bundle as bundles
+from antiphon.wire.bundle import Flag
+from antiphon.wire.events import GroupEvent, HostedGroup, is_last_of_groups, parse_event, parse_groups
+
+Work = Iterator[int]
+"""Yields after each part of it how many steps that was: members looked at, views made, bundles delivered."""
+
+
+class Passage(Protocol):
+    """A part of the stream of deliveries: a daemon view that works, or the end of one."""
+
+    view_id: int
+    """The daemon view to which the bundles belong."""
+
+    @property
+    def merging(self) -> Merging | None:
+        """While the groups are being put together."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether messages and group events come too early to be delivered to any member."""
+
+    def dropped(self) -> None:
+        """A bundle was not delivered because of that."""
+
+    def spend(self, steps: int) -> None:
+        """So much work was done."""
+
+    def before_message(self, entry: Entry) -> None:
+        """A bundle of messages is about to be delivered."""
+
+    def before_event(self, entry: Entry, event: GroupEvent) -> Mark:
+        """A join, leave or disconnect is about to take effect: how the views that it makes are called."""
+
+    def after_event(self, entry: Entry, event: GroupEvent) -> None:
+        """It has taken effect."""
+
+
+class Dispatcher:
+    """Hands the bundles of one daemon to its groups."""
+
+    def __init__(self, delivery: Delivery, observer: Observer | None, counters: Counter[str]) -> None:
+        self._delivery = delivery
+        self._observer = observer
+        self._counters = counters
+
+    def deliver(self, entry: Entry, passage: Passage) -> Work | None:
+        """One bundle has its turn. What is returned is work that comes before the next bundle: the groups are
+        complete, and are put together (`Passage.merging` is over when it is done)."""
+        flags = entry.header.flags
+        if not flags & ~Flag.CLIENT:
+            self._message(entry, passage)
+        elif flags & (Flag.LATE | Flag.CONTROL):
+            return None  # they were of use when they came in
+        elif flags & Flag.GROUPS:
+            return self._groups(entry, passage)
+        else:
+            self._event(entry, passage)
+        return None
+
+    def _message(self, entry: Entry, passage: Passage) -> None:
+        if passage.drops:
+            passage.dropped()
+            return
+        passage.before_message(entry)
+        self._observe(entry, passage)
+        header, bundle = entry.header, entry.bundle
+        if entry.place != header.lts:
+            bundle = bundles.at_place(bundle, entry.place)
+        self._delivery.message(entry.daemon, header, bundle)
+        passage.spend(1)
+
+    def _event(self, entry: Entry, passage: Passage) -> None:
+        if passage.drops:
+            passage.dropped()
+            return
+        event = parse_event(entry.bundle, entry.header)
+        mark = passage.before_event(entry, event)
+        self._observe(entry, passage)
+        passage.spend(self._delivery.event(entry.daemon, entry.header, event, mark))
+        passage.after_event(entry, event)
+
+    def _groups(self, entry: Entry, passage: Passage) -> Work | None:
+        """A GROUPS message (figure 6.26)."""
+        self._observe(entry, passage)
+        merging = passage.merging
+        if merging is None:
+            return None
+        groups: tuple[HostedGroup, ...] = ()
+        if entry.daemon not in merging.known:
+            try:
+                groups = parse_groups(entry.bundle, entry.header)
+            except BadFrame as error:
+                self._counters[error.reason] += 1
+        passage.spend(1 + len(groups))
+        if not merging.add(entry.daemon, groups, is_last_of_groups(entry.header)):
+            return None
+        return self._delivery.merge(merging, ViewId(passage.view_id, 0, entry.place, entry.daemon))
+
+    def _observe(self, entry: Entry, passage: Passage) -> None:
+        if self._observer is not None:
+            self._observer.delivered(passage.view_id, entry.header, entry.place)
