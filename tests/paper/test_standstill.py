@@ -117,7 +117,9 @@ def silence(monkeypatch: pytest.MonkeyPatch, daemon: int) -> None:
     """One daemon never announces where it stands, in any view."""
     has_news = Engine.has_news.fget
     assert has_news is not None
-    monkeypatch.setattr(Engine, "has_news", property(lambda engine: engine._me != daemon and has_news(engine)))
+    monkeypatch.setattr(
+        Engine, "has_news", property(lambda engine: engine._me != daemon and has_news(engine))
+    )
 
 
 def test_a_daemon_whose_lts_stands_still_is_left_out_and_comes_back() -> None:

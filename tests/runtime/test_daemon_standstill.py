@@ -1,6 +1,7 @@
 """Real daemons and a packet that no daemon has sent: the standstill is told, logged and ended."""
 
 import logging
+import threading
 
 import pytest
 from local_cluster import Cluster, wait_formed
@@ -23,15 +24,18 @@ LARGE = bytes(5_000)
 
 
 def usurp(daemon: Daemon, sender: int) -> None:
-    """A packet takes the place of the next one of a neighbour."""
+    """A packet takes the place of the next one of a neighbour; returns when it has."""
+    taken = threading.Event()
 
     def take() -> None:
         data = usurping(daemon._node, sender)
         assert data is not None
         daemon._node.receive(memoryview(data), len(data), now_us())
+        taken.set()
 
     assert daemon._loop is not None
     daemon._loop.call_soon_threadsafe(take)
+    assert taken.wait(60)
 
 
 def test_a_standstill_is_told_logged_and_ended(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -44,6 +48,7 @@ def test_a_standstill_is_told_logged_and_ended(cluster: Cluster, caplog: pytest.
     with RawClient(places[0], "ada") as sender, RawClient(places[1], "bob") as receiver:
         sender.join("tea")
         receiver.join("tea")
+        wait_until(lambda: all(daemon._node.is_quiet for daemon in daemons))  # no other packet is under way
         usurp(daemons[1], sender=0)
         sender.send("tea", LARGE)
         sender.send("tea", b"behind it")
