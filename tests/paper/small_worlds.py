@@ -13,9 +13,9 @@ from antiphon.core.effects import Datagram
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Signs
 from antiphon.core.membership.rounds import Reason
-from antiphon.core.view import DaemonView
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
+from antiphon.core.view import DaemonView
 from antiphon.service import Service
 from antiphon.simulator.hostile import usurping
 from antiphon.types import Left, Message, TransitionalSignal, View
@@ -151,7 +151,7 @@ class Diary(Observer):
     def sent(self, view_id: int, header: Header) -> None:
         self.entries.append(("sent", view_id, header))
 
-    def delivered(self, view_id: int, header: Header) -> None:
+    def delivered(self, view_id: int, header: Header, place: int) -> None:
         self.entries.append(("delivered", view_id, header))
 
     def signalled(

@@ -12,11 +12,11 @@ from packets_seen import bundles_sent
 from small_worlds import Cluster
 
 from antiphon import limits
-from antiphon.wire.events import GroupEvent
 from antiphon.service import Service
 from antiphon.types import View
 from antiphon.wire import bundle, frames
 from antiphon.wire.bundle import Flag
+from antiphon.wire.events import GroupEvent
 
 GROUPS = tuple(f"g{number:02}" for number in range(30))
 STEPS = 8
@@ -151,8 +151,8 @@ def test_what_came_along_is_not_put_together_again():
     cluster.settle({0, 1}, {2})
     groups = dict(cluster.nodes[0].delivery.membership.groups)
     cluster.heal()
-    cluster.until(lambda: cluster.nodes[0].merging is not None)
-    merging = cluster.nodes[0].merging
+    cluster.until(lambda: cluster.nodes[0].regrouping.merging is not None)
+    merging = cluster.nodes[0].regrouping.merging
     cluster.settle()
     assert merging is not None and merging.known == {0, 1} and merging.rows == {}
     merged = cluster.nodes[0].delivery.membership.groups

@@ -13,10 +13,10 @@ from antiphon import limits
 from antiphon.config.timing import PRESETS
 from antiphon.core.membership.changeover import Changeover
 from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.rounds import Reason, Round
 from antiphon.core.node import Node
 from antiphon.core.origin import Origin
-from antiphon.core.membership.engine import Engine
 from antiphon.service import Service
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Flag

@@ -10,14 +10,13 @@ from msgspec import structs
 from small_worlds import Cluster
 
 from antiphon import limits
-from antiphon.wire import events
-from antiphon.wire.events import HostedGroup
 from antiphon.core.membership import recovery
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, to_ranges
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.overlay.topology import component
 from antiphon.errors import BadFrame, BadPacket
-from antiphon.wire import bundle, membership, packet
+from antiphon.wire import bundle, events, membership, packet
+from antiphon.wire.events import HostedGroup
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import PacketKind
 

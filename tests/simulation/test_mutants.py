@@ -6,7 +6,7 @@ from antiphon.simulator.mutants import MUTANTS, Mutant
 from antiphon.simulator.run import run_seed
 
 pytestmark = pytest.mark.timeout(600)
-"""Some seeds that show a standstill take ten seconds, and ten times as long where other work has the cores."""
+"""Seeds that show a standstill take ten seconds, and ten times as long where other work has the cores."""
 
 SHOWN = sorted({(mutant.scenario, mutant.shown_by) for mutant in MUTANTS})
 

@@ -9,13 +9,13 @@ from antiphon import limits
 from antiphon.config import Settings
 from antiphon.core.groups.backlog import Lag, holds_senders, lag_after, marks_of
 from antiphon.core.groups.backpressure import Backpressure
-from antiphon.wire.events import GroupEvent, event_bundle
 from antiphon.core.groups.membership import Membership
 from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
 from antiphon.errors import UsageError
 from antiphon.types import check_priority
 from antiphon.wire import bundle
+from antiphon.wire.events import GroupEvent, event_bundle
 
 SOFT = 100_000
 

@@ -9,8 +9,8 @@ from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.patience import STUCK_RECOVERIES
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
-from antiphon.core.view import DaemonView
 from antiphon.core.ordering.stability import stamp_after
+from antiphon.core.view import DaemonView
 from antiphon.wire import membership, packet
 from antiphon.wire.membership import Beat, Proposal
 from antiphon.wire.packet import Loose, PacketKind

@@ -7,15 +7,14 @@ import pytest
 from vectors import checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
-from antiphon.wire import events
-from antiphon.wire.events import HostedGroup
 from antiphon.core.membership import recovery
 from antiphon.core.membership.patience import LONG_STATIONS_PER_BEAT, STATIONS_PER_BEAT
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
-from antiphon.wire import bundle, membership, packet
+from antiphon.wire import bundle, events, membership, packet
+from antiphon.wire.events import HostedGroup
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import Loose, PacketKind
 

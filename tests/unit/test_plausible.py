@@ -3,8 +3,8 @@
 import pytest
 
 from antiphon import limits
-from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.ordering.plausible import NUMBER, STAMP, Reach
+from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.errors import BadPacket
 from antiphon.service import Service
 from antiphon.wire import bundle
