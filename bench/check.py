@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import matplotlib.figure
 from msgspec import structs
 
 from antiphon.simulator.play import play
@@ -34,7 +35,7 @@ HUGE_TIMES = 8
 """How much longer at the first try; each further try doubles it."""
 LOOK_S = 0.5
 """Between two looks at the memory and the processor time of the process."""
-WIDTH, HEIGHT, EDGE = 640, 400, 60
+WIDTH, HEIGHT = 640, 400
 """Of the plot, in pixels."""
 
 
@@ -147,34 +148,22 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def plot(figures: Sequence[Figure]) -> str:
-    """Seconds of the processor by events, beside the straight line through the first and the last, as SVG."""
-    most_events, most_s = max(one.events for one in figures), max(one.cpu_s for one in figures)
-
-    def place(events: float, seconds: float) -> str:
-        x = EDGE + events / most_events * (WIDTH - 2 * EDGE)
-        y = HEIGHT - EDGE - seconds / most_s * (HEIGHT - 2 * EDGE)
-        return f"{x:.1f},{y:.1f}"
-
-    points = [place(one.events, one.cpu_s) for one in figures]
-    words = []
-    for one, point in zip(figures, points, strict=True):
-        x, y = point.split(",")
-        label = f"{one.events / MILLION:.1f} M: {one.cpu_s:.0f} s, {one.memory_bytes / 2**30:.1f} GB"
-        side = "end" if float(x) > WIDTH / 2 else "start"
-        words.append(
-            f'<circle cx="{x}" cy="{y}" r="4"/>'
-            f'<text x="{x}" y="{float(y) - 10:.1f}" text-anchor="{side}">{label}</text>'
-        )
-    origin, right, top = place(0, 0), place(most_events, 0), place(0, most_s)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-        'font-size="12" text-anchor="middle">'
-        f'<text x="{WIDTH / 2}" y="20">antiphon check: processor seconds by events in the traces</text>'
-        f'<polyline fill="none" stroke="grey" points="{top} {origin} {right}"/>'
-        f'<polyline fill="none" stroke="silver" stroke-dasharray="4" points="{points[0]} {points[-1]}"/>'
-        f'<polyline fill="none" stroke="black" points="{" ".join(points)}"/>{"".join(words)}</svg>\n'
-    )
+def plot(figures: Sequence[Figure], path: Path) -> None:
+    """Write seconds of the processor by events, beside the straight line through the first and the last."""
+    canvas = matplotlib.figure.Figure((WIDTH / 72, HEIGHT / 72), dpi=72, layout="constrained")
+    axes = canvas.subplots()
+    axes.set_title("antiphon check: processor seconds by events in the traces", fontsize=12)
+    millions, seconds = [one.events / MILLION for one in figures], [one.cpu_s for one in figures]
+    axes.plot([millions[0], millions[-1]], [seconds[0], seconds[-1]], color="silver", linestyle="dashed")
+    axes.plot(millions, seconds, color="black", marker="o")
+    for one, x, y in zip(figures, millions, seconds, strict=True):
+        label = f"{x:.1f} M: {y:.0f} s, {one.memory_bytes / 2**30:.1f} GB"
+        side = "right" if x > millions[-1] / 2 else "left"
+        axes.annotate(label, (x, y), (0, 8), textcoords="offset points", ha=side)
+    axes.set(xlim=(0, None), ylim=(0, None), xlabel="millions of events", ylabel="seconds of the processor")
+    axes.spines[["top", "right"]].set_visible(False)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
+        canvas.savefig(path, format="svg", transparent=True, metadata={"Date": None})
 
 
 def _line(figure: Figure, as_json: bool) -> str:
@@ -216,7 +205,7 @@ def main() -> None:
             scratch.mkdir(exist_ok=True)
             measure(huge_run(folder, MILLION), folder, scratch)
     if arguments.plot and figures:
-        arguments.plot.write_text(plot(figures))
+        plot(figures, arguments.plot)
 
 
 if __name__ == "__main__":

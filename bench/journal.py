@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import antiphon.blocking
+from antiphon.config import as_toml
 from antiphon.journal import lookup
 from antiphon.journal.log import Fsync, Log, LogSettings
 from antiphon.journal.reader import Journals
@@ -108,15 +109,12 @@ def read_over_flight(endpoint: str, rows: int, readers: int) -> float:
 
 def live(folder: Path, size_bytes: int, seconds: float) -> float:
     """Rows a second from a sender to readers of the journal."""
-    config = folder / "cluster.toml"
-    daemon = local_config(1, folder).daemons()
-    ((_, place),) = daemon
-    config.write_text(
-        f'[[site]]\nname = "site1"\n[[site.daemon]]\nname = "d1"\naddress = "{place.address}"\n'
-        f'clients = ["{place.clients[0]}"]\n'
-    )
+    config = local_config(1, folder)
+    ((_, place),) = config.daemons()
+    file = folder / "cluster.toml"
+    file.write_text(as_toml(config))
     command = [sys.executable, "-m", "antiphon"]
-    running = [subprocess.Popen([*command, "daemon", "--config", str(config), "--name", "d1"], stderr=-3)]
+    running = [subprocess.Popen([*command, "daemon", "--config", str(file), "--name", place.name], stderr=-3)]
     try:
         sender = connected(place.clients[0])
         words = ["journal", "--json", "--dir", str(folder / "live"), "--address", place.clients[0]]

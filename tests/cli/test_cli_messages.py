@@ -14,9 +14,9 @@ from command_line import TIMEOUT_S, Run, Start, is_one_line
 from antiphon import Cause, Left, Reconnected, TransitionalSignal, View, ViewId
 from antiphon.cli import screen
 from antiphon.cli.listen import as_json
-from antiphon.cli.words import described
 from antiphon.client import ask_status
 from antiphon.load.cluster import daemons
+from antiphon.words import described
 
 
 def first_line(process: "subprocess.Popen[str]") -> str:

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 from command_line import COMMAND, TIMEOUT_S, Run, Start, environment
 
-from antiphon.cli.words import printable, printable_json, printable_parts
+from antiphon.words import printable, printable_json, printable_parts
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x7f\x9b31m\u202ereversed\u2066\u2028#bob#d1: forged\r\b\t"
 ALLOWED = "na\N{LATIN SMALL LETTER I WITH DIAERESIS}ve \U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd"

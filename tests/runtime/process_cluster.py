@@ -1,6 +1,5 @@
 """Daemons for the tests of this folder, each in a process of its own, as users run them."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,35 +10,8 @@ from pathlib import Path
 from local_cluster import is_formed
 from raw_client import RawClient, wait_until
 
-from antiphon.config import Config
+from antiphon.config import Config, as_toml
 from antiphon.wire import frames
-
-
-def as_toml(config: Config) -> str:
-    """`config` as a file that gives the same configuration."""
-    lines = ["[cluster]"]
-    for field in config.settings.__struct_fields__:
-        value = getattr(config.settings, field)
-        if value is None:  # left to the preset
-            continue
-        lines.append(f"{field} = {json.dumps(value)}")  # what JSON and TOML write alike
-    for site in config.sites:
-        lines += ["[[site]]", f'name = "{site.name}"']
-        for daemon in site.daemon:
-            clients = ", ".join(f'"{place}"' for place in daemon.clients)
-            lines += ["[[site.daemon]]", f'name = "{daemon.name}"', f'address = "{daemon.address}"']
-            lines.append(f"clients = [{clients}]")
-            if daemon.tcp_address is not None:
-                lines.append(f'tcp_address = "{daemon.tcp_address}"')
-    for link in config.links:
-        lines += ["[[link]]", f'sites = ["{link.sites[0]}", "{link.sites[1]}"]', f"cost = {link.cost}"]
-        lines.append(f'protocol = "{link.protocol}"')
-        if link.emulate is not None:
-            path = link.emulate
-            lines.append(
-                f"emulate = {{delay_ms = {path.delay_ms}, jitter_ms = {path.jitter_ms}, loss = {path.loss}}}"
-            )
-    return "\n".join(lines) + "\n"
 
 
 class ProcessCluster:

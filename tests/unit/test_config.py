@@ -7,7 +7,8 @@ import pytest
 from config_complaints import complaint
 
 from antiphon import config, limits
-from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
+from antiphon.cli import config as cli_config
+from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Settings, SiteConfig
 from antiphon.errors import ConfigError
 
 GOOD = """\
@@ -444,3 +445,27 @@ def test_values_cannot_be_changed() -> None:
     parsed: Config = config.parse(GOOD)
     with pytest.raises(AttributeError):
         parsed.digest = 0  # type: ignore[misc]
+
+
+# Writing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [GOOD, cli_config.EXAMPLE], ids=["good", "example"])
+def test_what_is_written_is_read_as_the_same(text: str) -> None:
+    parsed = config.parse(text)
+    assert config.parse(config.as_toml(parsed)) == parsed
+
+
+def test_every_kind_of_value_is_written() -> None:
+    hostile = 'a "quoted" \\ name\twith [brackets]'
+    daemons = (
+        DaemonConfig("d1", "h:1", ("unix:/tmp/d1",), tcp_address="h:2", spread=("unix:/tmp/d1.spread",)),
+        DaemonConfig("d2", "h:3", spread=4803),
+        DaemonConfig("d3", "h:4", spread=True),
+    )
+    built = config.build(
+        (SiteConfig("east", daemons[:2], multicast="off"), SiteConfig("west", daemons[2:])),
+        (LinkConfig(("east", "west"), cost=2.5, emulate=Emulation(delay_ms=3.0, loss=0.01)),),
+        Settings(name=hostile, suspect_ms=1_500.0, check_addresses=False),
+    )
+    assert config.parse(config.as_toml(built)) == built

@@ -11,6 +11,7 @@ from antiphon.lab.soak.looks import Look
 from antiphon.lab.soak.page import sections
 from antiphon.lab.soak.plan import KILLED, SECONDS, Plan, Trouble
 from antiphon.lab.soak.talk import Tally
+from antiphon.plots.page import Page, render
 
 MB = 1_000_000
 HEALTHY = ((50, 90, 100), (100, 98, 102), (101, 103, 99))
@@ -164,10 +165,13 @@ def made_up_rows(verdict: str, words: str) -> list[dict[str, Any]]:
 def test_the_page_and_the_command_tell_what_is_broken() -> None:
     assert faults(made_up_rows("kept", "none")) == []
     assert faults(made_up_rows("broken", "d1 grew")) == ["memory: d1 grew"]
-    verdict, process, happened = sections(made_up_rows("broken", "d1 grew"))
+    verdict, process, happened = (
+        render(Page("Soak", (), (section,), "")) for section in sections(made_up_rows("broken", "d1 grew"))
+    )
     for words in ("Broken: memory.", "d1 grew", "1,234", "141 MB"):
-        assert words in verdict.body
-    assert "Every rule was kept." in sections(made_up_rows("kept", "none"))[0].body
-    assert process.body.count("<svg role") == 2 * 3
-    assert "d1 killed" in process.body
-    assert "d1 killed" in happened.body
+        assert words in verdict
+    kept, *_ = sections(made_up_rows("kept", "none"))
+    assert "Every rule was kept." in render(Page("Soak", (), (kept,), ""))
+    assert process.count("<svg role") == 2 * 3
+    assert "d1 killed" in process
+    assert "d1 killed" in happened

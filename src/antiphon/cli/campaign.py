@@ -10,6 +10,7 @@ from antiphon.cli.options import Json, Master, make_folder
 from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
 from antiphon.cli.screen import progress
 from antiphon.errors import UsageError
+from antiphon.plots.page import need_libraries
 
 if TYPE_CHECKING:
     from antiphon.spark.campaign.job import Result
@@ -65,6 +66,7 @@ def campaign(
     wanted = _seeds(seeds)
     plan = Campaign(scenario, wanted, folder, keep_traces, partitions, wave, mutant)
     check_campaign(plan)
+    need_libraries("spark")
     make_folder(folder)
     spark = spark_session("antiphon campaign", master)
     with progress(f"simulating and checking {scenario}", steps_of(plan)) as advance:

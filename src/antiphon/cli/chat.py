@@ -10,12 +10,12 @@ import typer
 import antiphon
 from antiphon.cli.options import Address, Name, PriorityWord, Reconnect, ServiceWord, TraceFolder
 from antiphon.cli.screen import joining
-from antiphon.cli.words import lagging, listed, printable, returned
 from antiphon.client import Reconnected
 from antiphon.client.connecting import Connecting
 from antiphon.errors import UsageError
 from antiphon.service import Service
 from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.words import lagging, listed, printable, returned
 
 LEAVE_TIMEOUT_S = 5.0
 """A leave waits while the daemons find out who is still there; nobody who wants to go waits longer."""

@@ -8,8 +8,8 @@ import typer
 
 from antiphon import config as configuration
 from antiphon.cli.options import read_file
-from antiphon.cli.words import counted
 from antiphon.errors import ConfigError
+from antiphon.words import counted
 
 EXAMPLE = """\
 # An Antiphon cluster of three sites. The same file goes to every daemon:

@@ -7,8 +7,8 @@ import typer
 
 from antiphon.cli.options import Address, Json
 from antiphon.cli.screen import show_json
-from antiphon.cli.words import counted, duration, listed, printable, size
 from antiphon.client import ask_status
+from antiphon.words import counted, duration, listed, printable, size
 
 
 def explain(

@@ -16,9 +16,9 @@ import typer
 
 from antiphon.cli.options import Address, Json, Name, Reconnect, TraceFolder
 from antiphon.cli.screen import show_json
-from antiphon.cli.words import printable
 from antiphon.client.events import Reconnected
 from antiphon.errors import UsageError
+from antiphon.words import printable
 
 
 def journal(

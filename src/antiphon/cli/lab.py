@@ -15,7 +15,7 @@ from antiphon.cli.screen import console, progress
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.lab import EXPERIMENTS
 from antiphon.lab.experiment import Choices, Experiment, Row, parts_of
-from antiphon.plots import elements
+from antiphon.plots.page import Page, Paragraph, need_libraries, render
 from antiphon.plots.words import size
 
 
@@ -71,6 +71,7 @@ def lab(
     if chosen is None:
         raise UsageError(f"no experiment is called {name!r}; known: {', '.join(EXPERIMENTS)}")
     chosen = _with_choices(chosen, Choices(seconds, door, seed, mutants, keep))
+    need_libraries()
     make_folder(out)
     rows: list[Row] = []
     with progress(name, chosen.steps(quick)) as advance, ExitStack() as stack:
@@ -123,9 +124,8 @@ def _page(experiment: Experiment, rows: list[Row], quick: bool, choices: Choices
         words.append(f"--seconds {choices.seconds:g}")
     words += [f"{option} {value}" for option, value in _others(choices).items()]
     command = " ".join(words + ["--quick"] * quick)
-    return elements.page(
-        experiment.title, experiment.intro, experiment.sections(rows), f"Made by `{command}`."
-    )
+    intro = [Paragraph(experiment.intro)]
+    return render(Page(experiment.title, intro, experiment.sections(rows), f"Made by `{command}`."))
 
 
 def _table(part: str, rows: list[Row]) -> Table:

@@ -10,9 +10,9 @@ from msgspec import structs
 import antiphon.blocking
 from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
 from antiphon.cli.screen import joining, show
-from antiphon.cli.words import described
 from antiphon.client import Event, Reconnected
 from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.words import described
 
 
 def listen(

@@ -35,8 +35,8 @@ from antiphon.cli import (
     simulate,
     status,
 )
-from antiphon.cli.words import printable
 from antiphon.errors import AntiphonError, ConfigError, UsageError
+from antiphon.words import printable
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2

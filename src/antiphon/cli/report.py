@@ -9,6 +9,7 @@ import typer
 from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
+from antiphon.plots.page import need_libraries
 
 
 def report(
@@ -42,6 +43,7 @@ def report(
     if not out.name:
         raise UsageError(f"--out {out} is not the name of a file")
     look_for_traces(folder)
+    need_libraries("spark")
     make_folder(out.parent)
     with working("starting Spark", 15):
         spark = spark_session("antiphon report", master)

@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from antiphon.cli.words import printable, printable_json
+from antiphon.words import printable, printable_json
 
 PATIENCE_S = 2.0
 """A person who has waited so long wants to know what for."""

@@ -12,8 +12,8 @@ from rich.text import Text
 from antiphon.cli.explain import because, changes
 from antiphon.cli.options import Address, Json
 from antiphon.cli.screen import console, show_json
-from antiphon.cli.words import counted, duration, listed, printable, printable_parts, size
 from antiphon.client import ask_status
+from antiphon.words import counted, duration, listed, printable, printable_parts, size
 
 SILENCE_MAX_US = 5_000_000
 """An open link hears a hello far more often than that, even if nobody sends anything."""

@@ -53,6 +53,7 @@ from antiphon.config.values import (
     Settings,
     SiteConfig,
 )
+from antiphon.config.writing import as_toml
 from antiphon.errors import ConfigError
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "SiteConfig",
     "Timing",
     "address",
+    "as_toml",
     "build",
     "check_listener",
     "parse",

@@ -15,8 +15,8 @@ from antiphon.errors import AntiphonError
 from antiphon.lab.experiment import Experiment, Row, parts_of
 from antiphon.load.cluster import DaemonProcesses, mortal_daemons
 from antiphon.load.crowds import CrowdProcess, PingerProcess, crowd, pinger
-from antiphon.plots import charts, elements
-from antiphon.plots.elements import Section
+from antiphon.plots.charts import Line, LineChart
+from antiphon.plots.page import Block, Figure, Paragraph, Section, Table
 from antiphon.plots.words import count, duration
 
 GROUPS_EACH = 1_000
@@ -199,39 +199,33 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     return [Section(part, part.capitalize(), _section(part, some)) for part, some in parts_of(rows).items()]
 
 
-def _section(part: str, rows: list[Row]) -> str:
-    lines = [
-        charts.Line(word, kind, tuple((row["count"], row[key] * 1e6) for row in rows))
-        for word, kind, key in (
-            ("longest silence", "one", "silence_s"),
-            ("until all was done", "two", "took_s"),
-        )
-    ]
+def _section(part: str, rows: list[Row]) -> list[Block]:
     what = "members" if part == "departure" else "groups"
-
-    def draw(width: int) -> str:
-        title = f"Silence with the number of {what}"
-        return charts.lines(title, lines, [], (what, "time"), (count, duration), width, True)
-
-    table = elements.table(
+    lines = [
+        Line(word, tuple((row["count"], row[key] * 1e6) for row in rows))
+        for word, key in (("longest silence", "silence_s"), ("until all was done", "took_s"))
+    ]
+    chart = LineChart(
+        f"Silence with the number of {what}", lines, (what, "time"), (count, duration), by_factors=True
+    )
+    table = Table(
         "In numbers",
         (what, "longest silence", "until it was over", "daemon views"),
-        (
+        [
             (
                 f"{row['count']:,}",
                 *(duration(row[key] * 1e6) for key in ("silence_s", "took_s")),
                 str(row["views"]),
             )
             for row in rows
-        ),
+        ],
         numbers_from=0,
     )
-    legend = (("line-one", lines[0].name), ("line-two", lines[1].name))
-    return (
-        elements.paragraph(WORDS[part] + ".")
-        + elements.figure("Seen by an agreed pinger; counts by factors", draw, legend)
-        + table
-    )
+    return [
+        Paragraph(WORDS[part] + "."),
+        Figure("Seen by an agreed pinger; counts by factors", chart),
+        table,
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -240,7 +234,7 @@ EXPERIMENT = Experiment(
     steps=steps,
     measure=measure,
     title="Churn",
-    intro=elements.paragraph(
+    intro=(
         "Two real daemons and clients in processes of their own on one machine. One session sends agreed "
         "messages to a group of its own every 10 ms; the longest time between two deliveries is the silence."
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.plots.elements import Section
+from antiphon.plots.page import Section
 
 Row = dict[str, Any]
 """One measurement; `part` names the table that it belongs to, all rows of a part have the same keys."""

@@ -15,8 +15,8 @@ from antiphon.load.cluster import daemons
 from antiphon.load.crowds import crowd, process_of, resident_bytes
 from antiphon.load.plan import Plan
 from antiphon.load.run import run
-from antiphon.plots import charts, elements
-from antiphon.plots.elements import Section
+from antiphon.plots.charts import Line, LineChart
+from antiphon.plots.page import Block, Figure, Paragraph, Section, Table
 from antiphon.plots.words import count, duration, size
 from antiphon.service import Service
 
@@ -128,32 +128,22 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     return [Section(part, part.capitalize(), _section(part, some)) for part, some in parts_of(rows).items()]
 
 
-def _section(part: str, rows: list[Row]) -> str:
+def _section(part: str, rows: list[Row]) -> list[Block]:
     latency = [
-        charts.Line(
-            f"{service.name.lower()}, median",
-            kind,
-            tuple((row["count"], row[f"{service.name.lower()}_p50_us"]) for row in rows),
-        )
-        for service, kind in zip(SERVICES, ("one", "two"), strict=True)
+        Line(f"{word}, median", tuple((row["count"], row[f"{word}_p50_us"]) for row in rows))
+        for word in (service.name.lower() for service in SERVICES)
     ]
-    memory = charts.Line("memory", "one", tuple((row["count"], row["memory_bytes"]) for row in rows))
-
-    def draw_latency(width: int) -> str:
-        return charts.lines(
-            f"Latency with {part}", latency, [], (part, "one-way latency"), (count, duration), width, True
-        )
-
-    def draw_memory(width: int) -> str:
-        return charts.lines(
-            f"Memory with {part}", [memory], [], (part, "memory of the daemon"), (count, size), width, True
-        )
-
-    legend = (("line-one", latency[0].name), ("line-two", latency[1].name))
-    table = elements.table(
+    latency_chart = LineChart(
+        f"Latency with {part}", latency, (part, "one-way latency"), (count, duration), by_factors=True
+    )
+    memory = Line("memory", tuple((row["count"], row["memory_bytes"]) for row in rows))
+    memory_chart = LineChart(
+        f"Memory with {part}", (memory,), (part, "memory of the daemon"), (count, size), by_factors=True
+    )
+    table = Table(
         "In numbers",
         (part, "reliable p50", "p99", "agreed p50", "p99", "memory", "growing took"),
-        (
+        [
             (
                 f"{row['count']:,}",
                 *(duration(row[f"{word}_us"]) for word in ("reliable_p50", "reliable_p99")),
@@ -162,15 +152,15 @@ def _section(part: str, rows: list[Row]) -> str:
                 duration(row["grew_s"] * 1e6),
             )
             for row in rows
-        ),
+        ],
         numbers_from=0,
     )
-    return (
-        elements.paragraph(WORDS[part] + ".")
-        + elements.figure("One-way latency; counts by factors", draw_latency, legend)
-        + elements.figure("Memory of the sender's daemon", draw_memory)
-        + table
-    )
+    return [
+        Paragraph(WORDS[part] + "."),
+        Figure("One-way latency; counts by factors", latency_chart),
+        Figure("Memory of the sender's daemon", memory_chart),
+        table,
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -179,7 +169,7 @@ EXPERIMENT = Experiment(
     steps=steps,
     measure=measure,
     title="Scale",
-    intro=elements.paragraph(
+    intro=(
         "Real daemons and clients in processes of their own on one machine. All sessions but two are "
         "connected and idle. Latency runs from the sending library to the receiving program."
     ),

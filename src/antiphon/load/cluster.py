@@ -1,6 +1,5 @@
 """A cluster of real daemon processes on loopback, for measurements."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -11,11 +10,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
-import msgspec
+from msgspec.structs import replace
 
 import antiphon.blocking
 from antiphon.client import ask_status
-from antiphon.config import Config, Protocol
+from antiphon.config import Config, Protocol, as_toml, build
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
@@ -25,8 +24,8 @@ _START_EACH_S = 2.0
 """More for each daemon: they start at the same time, on as many cores as there are."""
 _STOP_TIMEOUT_S = 15.0
 """More than a daemon takes that is told to stop, whatever the others do."""
-_SPREAD = ".spread"
-"""Behind the place of our own clients."""
+SPREAD_SUFFIX = ".spread"
+"""Of the sockets for Spread's clients, behind the place of our own."""
 _VIEW_LINE = " is in view "
 """Part of the line with which a daemon logs that it has installed a view."""
 
@@ -34,19 +33,11 @@ _VIEW_LINE = " is in view "
 class DaemonProcesses:
     """The daemons of a cluster, each a process; all of them are gone when the stack is left."""
 
-    def __init__(
-        self,
-        config: Config,
-        directory: Path,
-        stack: ExitStack,
-        *,
-        rate_bytes_per_s: int = 0,
-        spread: bool = False,
-    ) -> None:
+    def __init__(self, config: Config, directory: Path, stack: ExitStack) -> None:
         self.addresses = [daemon.clients[0] for _, daemon in config.daemons()]
         self._names = config.daemon_names
         self._file = directory / "cluster.toml"
-        self._file.write_text(as_toml(config, rate_bytes_per_s, spread=spread))
+        self._file.write_text(as_toml(config))
         self._logs = [
             stack.enter_context((directory / f"{daemon.name}.log").open("a+"))
             for _, daemon in config.daemons()
@@ -120,8 +111,9 @@ def daemons(
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
         config = local_config(sites, directory, daemons=per_site, protocol=protocol)
-        started = DaemonProcesses(config, directory, stack, rate_bytes_per_s=rate_bytes_per_s, spread=spread)
-        yield [f"{address}{_SPREAD}" for address in started.addresses] if spread else started.addresses
+        config = _with_rate(with_spread(config) if spread else config, rate_bytes_per_s)
+        started = DaemonProcesses(config, directory, stack)
+        yield [f"{address}{SPREAD_SUFFIX}" for address in started.addresses] if spread else started.addresses
 
 
 @contextmanager
@@ -132,31 +124,24 @@ def mortal_daemons(sites: int) -> Iterator[DaemonProcesses]:
         yield DaemonProcesses(local_config(sites, directory), directory, stack)
 
 
-def as_toml(config: Config, rate_bytes_per_s: int = 0, *, spread: bool = False) -> str:
-    """`config` as a file for daemon processes. With a rate, the links between sites carry no more; with
-    `spread`, there is a socket for Spread's clients beside each of our own."""
-    text = "[cluster]\n"
-    for key in config.settings.__struct_fields__:
-        value = getattr(config.settings, key)
-        if value is not None:  # left to the preset
-            text += f"{key} = {json.dumps(value)}\n"  # what JSON and TOML write alike
-    for site in config.sites:
-        text += f'\n[[site]]\nname = "{site.name}"\n'
-        for daemon in site.daemon:
-            text += f'[[site.daemon]]\nname = "{daemon.name}"\naddress = "{daemon.address}"\n'
-            text += f"clients = {msgspec.json.encode(daemon.clients).decode()}\n"
-            if spread:
-                text += f'spread = ["{daemon.clients[0]}{_SPREAD}"]\n'
-            if daemon.tcp_address is not None:
-                text += f'tcp_address = "{daemon.tcp_address}"\n'
-    for link in config.links:
-        one, other = link.sites
-        text += f'\n[[link]]\nsites = ["{one}", "{other}"]\ncost = {link.cost}\n'
-        text += f'protocol = "{link.protocol}"\nrate_bytes_per_s = {rate_bytes_per_s}\n'
-        if link.emulate is not None:
-            keys = link.emulate.__struct_fields__
-            text += f"emulate = {{{', '.join(f'{key} = {getattr(link.emulate, key)}' for key in keys)}}}\n"
-    return text
+def with_spread(config: Config) -> Config:
+    """The same cluster, with a socket for Spread's clients beside each first one of our own."""
+    sites = tuple(
+        replace(
+            site,
+            daemon=tuple(
+                replace(daemon, spread=(f"{daemon.clients[0]}{SPREAD_SUFFIX}",)) for daemon in site.daemon
+            ),
+        )
+        for site in config.sites
+    )
+    return build(sites, config.links, config.settings)
+
+
+def _with_rate(config: Config, rate_bytes_per_s: int) -> Config:
+    """The same cluster with links that carry no more."""
+    links = tuple(replace(link, rate_bytes_per_s=rate_bytes_per_s) for link in config.links)
+    return build(config.sites, links, config.settings)
 
 
 def wait_for_daemon(process: subprocess.Popen[bytes], log: TextIO, address: str, patience_s: float) -> None:

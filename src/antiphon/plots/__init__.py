@@ -1,1 +1,1 @@
-"""Pages with plots: shapes, charts and tables as HTML and SVG, which need nothing from anywhere else."""
+"""Pages with plots: what stands on a page as values, made into one HTML file that needs nothing else."""

@@ -51,6 +51,17 @@ def count(number: float) -> str:
     return f"{number:,.0f}" if number == round(number) or number >= 100 else _digits(number)
 
 
+def short_count(number: float) -> str:
+    """A count, short enough for a cell.
+
+    >>> short_count(12), short_count(1_234), short_count(56_000), short_count(3_400_000)
+    ('12', '1.2k', '56k', '3.4 M')
+    """
+    if number < 1_000 or number >= 1_000_000:
+        return count(number)
+    return f"{number / 1_000:.1f}k" if number < 9_950 else f"{number / 1_000:.0f}k"
+
+
 def share(part: float) -> str:
     """A part of a whole.
 

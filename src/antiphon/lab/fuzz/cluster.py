@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from antiphon.client import ask_status
-from antiphon.config import Config, LinkConfig, Settings, SiteConfig, build
+from antiphon.config import Config, LinkConfig, Settings, SiteConfig, as_toml, build
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.lab.fuzz.orders import Board
 from antiphon.lab.fuzz.talkers import GROUP
-from antiphon.load.cluster import as_toml, stop_daemons, wait_for_daemon
+from antiphon.load.cluster import SPREAD_SUFFIX, stop_daemons, wait_for_daemon, with_spread
 from antiphon.load.crowds import resident_bytes
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
@@ -48,7 +48,7 @@ def fuzz_config(directory: Path) -> Config:
     for name, count in SITES.items():
         sites.append(SiteConfig(name=name, daemon=daemons[:count]))
         daemons = daemons[count:]
-    return build(tuple(sites), LINKS, SETTINGS, source="configuration of the fuzzer")
+    return with_spread(build(tuple(sites), LINKS, SETTINGS, source="configuration of the fuzzer"))
 
 
 class Cluster:
@@ -59,13 +59,13 @@ class Cluster:
         self.config = fuzz_config(directory)
         self.places = {daemon.name: daemon.clients[0] for _, daemon in self.config.daemons()}
         self.tcp_places = {daemon.name: daemon.clients[1] for _, daemon in self.config.daemons()}
-        self.spread_places = {name: f"{place}.spread" for name, place in self.places.items()}
+        self.spread_places = {name: f"{place}{SPREAD_SUFFIX}" for name, place in self.places.items()}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.endpoint = ""
         """Where the journal is served."""
         self.restarts = 0
         self._file = directory / "cluster.toml"
-        self._file.write_text(as_toml(self.config, spread=True))
+        self._file.write_text(as_toml(self.config))
         self.board = Board(directory, len(self.places), make=True)
         stack.callback(self.stop)
         self.start()

@@ -8,7 +8,6 @@ from antiphon.lab.experiment import Choices, Experiment, Row
 from antiphon.lab.fuzz.conduct import Ending, fuzz
 from antiphon.lab.fuzz.page import sections
 from antiphon.lab.fuzz.plan import Plan, plans
-from antiphon.plots import elements
 
 REFUSED_SHOWN = 20
 
@@ -65,7 +64,7 @@ def choose(choices: Choices) -> Experiment:
         steps=lambda quick: sum(plan.spells for plan in plans(choices, quick)),
         measure=lambda quick: rows_of(plans(choices, quick)),
         title="Fuzz",
-        intro=elements.paragraph(
+        intro=(
             "Five real daemons at three sites (a ring of three, a Hop link, a TCP link), a journal and "
             "honest clients, in processes of their own on one machine. Mutants of what genuine daemons and "
             "clients send come in spells, each of one kind. After every spell messages must flow again."

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon.lab.experiment import Row, parts_of
-from antiphon.plots import elements
-from antiphon.plots.elements import Section
+from antiphon.plots.page import Block, Facts, Paragraph, Section, Table
 from antiphon.plots.words import count, duration, size
 
 
@@ -14,32 +13,32 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     return [Section(row["door"], f"Door {row['door']}", _door(row, parts)) for row in parts.get("doors", ())]
 
 
-def _door(door: Row, parts: dict[str, list[Row]]) -> str:
+def _door(door: Row, parts: dict[str, list[Row]]) -> list[Block]:
     def of(part: str) -> list[Row]:
         return [row for row in parts.get(part, ()) if row["door"] == door["door"]]
 
     broken = [row["rule"] for row in of("rules") if row["verdict"] != "kept"]
     words = f"Broken: {', '.join(broken)}." if broken else "Every rule was kept."
-    return (
-        elements.paragraph(words, "note bad" if broken else "note good")
-        + elements.facts(
+    return [
+        Paragraph(words, "note bad" if broken else "note good"),
+        Facts(
             [
                 ("mutants", count(door["mutants"])),
                 ("seed", str(door["seed"])),
                 ("took", duration(door["seconds"] * 1e6)),
                 ("clusters started anew", count(door["restarts"])),
             ]
-        )
-        + elements.table(
+        ),
+        Table(
             "Rules",
             ("rule", "promise", "verdict", "faults"),
-            ((row["rule"], row["promise"], row["verdict"], row["faults"]) for row in of("rules")),
+            [(row["rule"], row["promise"], row["verdict"], row["faults"]) for row in of("rules")],
             numbers_from=4,
-        )
-        + elements.table(
+        ),
+        Table(
             "Spells",
             ("spell", "kind", "first mutant", "mutants", "took", "flow again after"),
-            (
+            [
                 (
                     str(row["spell"]),
                     row["kind"],
@@ -49,19 +48,19 @@ def _door(door: Row, parts: dict[str, list[Row]]) -> str:
                     "never" if row["flows_after_s"] is None else duration(row["flows_after_s"] * 1e6),
                 )
                 for row in of("spells")
-            ),
+            ],
             numbers_from=2,
-        )
-        + elements.table(
+        ),
+        Table(
             "Processes",
             ("process", "memory at the end", "at its peak"),
-            ((row["process"], size(row["memory_bytes"]), size(row["peak_bytes"])) for row in of("processes")),
+            [(row["process"], size(row["memory_bytes"]), size(row["peak_bytes"])) for row in of("processes")],
             numbers_from=1,
-        )
-        + elements.table(
+        ),
+        Table(
             "Refused by the daemons",
             ("reason", "times"),
-            ((row["reason"], f"{row['times']:,}") for row in of("refused")),
+            [(row["reason"], f"{row['times']:,}") for row in of("refused")],
             numbers_from=1,
-        )
-    )
+        ),
+    ]

@@ -10,10 +10,10 @@ from threading import Timer
 from typing import Any
 
 from antiphon.client import ask_status
-from antiphon.config import Config, Emulation, LinkConfig, Settings, SiteConfig, build
+from antiphon.config import Config, Emulation, LinkConfig, Settings, SiteConfig, as_toml, build
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.lab.soak.plan import Trouble
-from antiphon.load.cluster import as_toml, stop_daemons, wait_for_daemon
+from antiphon.load.cluster import stop_daemons, wait_for_daemon
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
 

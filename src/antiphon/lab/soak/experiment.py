@@ -17,7 +17,6 @@ from antiphon.lab.soak.plan import (
     SHORTEST_SECONDS,
     Plan,
 )
-from antiphon.plots import elements
 
 LASTING_CLIENTS = len(SITES) + 1
 
@@ -95,7 +94,7 @@ def _experiment(usual: Plan, quick: Plan) -> Experiment:
         steps=lambda is_quick: _steps(choose(is_quick)),
         measure=lambda is_quick: rows_of(choose(is_quick)),
         title="Soak",
-        intro=elements.paragraph(
+        intro=(
             "Six real daemons at three sites (a ring of three, a Hop link with losses, a TCP link) and their "
             "clients, in processes of their own on one machine, in three acts. In each, all clients flood at "
             "the same time in bursts, sessions come, go and die, two receivers read far too slowly, and "

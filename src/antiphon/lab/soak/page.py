@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from antiphon.lab.experiment import Row, parts_of
-from antiphon.plots import charts, elements
-from antiphon.plots.elements import Section
+from antiphon.plots.charts import Line, LineChart
+from antiphon.plots.page import Block, Facts, Figure, Paragraph, Section, Table
 from antiphon.plots.words import Format, count, duration, size
 
-MOMENTS = ("moments", "what happened; point at a line to read it")
+MOMENTS = "what happened; point at a line to read it"
 
 
 def sections(rows: Sequence[Row]) -> list[Section]:
@@ -24,7 +24,7 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     ]
 
 
-def _verdict(parts: dict[str, list[Row]]) -> str:
+def _verdict(parts: dict[str, list[Row]]) -> list[Block]:
     rules = parts["rules"]
     broken = [row for row in rules if row["verdict"] != "kept"]
     if broken:
@@ -42,19 +42,19 @@ def _verdict(parts: dict[str, list[Row]]) -> str:
         ("sessions that came back", count(traffic["returned"])),
         ("records judged", count(traffic["records"])),
     ]
-    return (
-        elements.paragraph(words, kind)
-        + elements.facts(facts)
-        + elements.table(
+    return [
+        Paragraph(words, kind),
+        Facts(facts),
+        Table(
             "Rules",
             ("rule", "promise", "verdict", "faults"),
-            ((row["rule"], row["promise"], row["verdict"], row["faults"]) for row in rules),
+            [(row["rule"], row["promise"], row["verdict"], row["faults"]) for row in rules],
             numbers_from=4,
-        )
-        + elements.table(
+        ),
+        Table(
             "Processes",
             ("process", "second act", "last act", "at most", "at the end", "descriptors", "at the end"),
-            (
+            [
                 (
                     row["process"],
                     *(size(row[f"{key}_bytes"]) for key in ("second_act", "last_act", "limit", "rest")),
@@ -62,20 +62,20 @@ def _verdict(parts: dict[str, list[Row]]) -> str:
                     count(row["end_descriptors"]),
                 )
                 for row in parts["processes"]
-            ),
-        )
-        + elements.paragraph(
+            ],
+        ),
+        Paragraph(
             "Memory is resident memory: the medians of the second and the last act, and at rest at the end. "
             "Descriptors are those at rest, after the warm-up and at the end.",
             "soft",
-        )
-    )
+        ),
+    ]
 
 
-def _process(row: Row, looks: list[Row]) -> str:
+def _process(row: Row, looks: list[Row]) -> list[Block]:
     name = row["process"]
     moments = _moments(name, looks)
-    figures = [
+    figures: list[Block] = [
         _figure(f"Resident memory of {name}", "memory_bytes", "memory", size, name, looks, moments),
         _figure(f"Open descriptors of {name}", "descriptors", "descriptors", count, name, looks, moments),
     ]
@@ -85,7 +85,7 @@ def _process(row: Row, looks: list[Row]) -> str:
                 f"Waiting in the queues of {name}", "waiting_bytes", "waiting", size, name, looks, moments
             )
         )
-    return "".join(figures)
+    return figures
 
 
 def _figure(
@@ -96,14 +96,10 @@ def _figure(
     name: str,
     looks: list[Row],
     moments: list[tuple[float, str]],
-) -> str:
+) -> Block:
     points = tuple((look["second"] * 1e6, look[key][name]) for look in looks if name in look[key])
-    line = charts.Line(axis, "one", points)
-
-    def draw(width: int) -> str:
-        return charts.lines(title, [line], moments, ("time", axis), (duration, words), width)
-
-    return elements.figure(title, draw, (("line-one", axis), MOMENTS))
+    chart = LineChart(title, (Line(axis, points),), ("time", axis), (duration, words), moments, MOMENTS)
+    return Figure(title, chart)
 
 
 def _moments(name: str, looks: list[Row]) -> list[tuple[float, str]]:
@@ -116,10 +112,8 @@ def _moments(name: str, looks: list[Row]) -> list[tuple[float, str]]:
     ]
 
 
-def _happened(looks: list[Row]) -> str:
-    return elements.table(
-        "By the look after it",
-        ("time", "what"),
-        ((duration(look["second"] * 1e6), ", ".join(look["happened"])) for look in looks if look["happened"]),
-        numbers_from=2,
-    )
+def _happened(looks: list[Row]) -> list[Block]:
+    rows = [
+        (duration(look["second"] * 1e6), ", ".join(look["happened"])) for look in looks if look["happened"]
+    ]
+    return [Table("By the look after it", ("time", "what"), rows, numbers_from=2)]

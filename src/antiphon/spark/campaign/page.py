@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from antiphon.plots import charts, elements
-from antiphon.plots.words import count, duration
+from antiphon.plots.charts import HeatMap, Line, LineChart, bar_chart
+from antiphon.plots.page import Block, Facts, Figure, Page, Paragraph, Section, Table, render
+from antiphon.plots.words import count, duration, short_count
 from antiphon.simulator.outcome import Summary
 from antiphon.spark.campaign.job import Result, Verdict
 
@@ -18,26 +19,26 @@ def page_of(result: Result) -> str:
     """The whole page."""
     summary = result.summary
     sections = [
-        elements.Section("failures", "Failing seeds", _failures(result)),
-        elements.Section("coverage", "Coverage", _coverage(result)),
-        elements.Section("reasons", "Why states were entered", _cells(summary.reasons, "reason")),
-        elements.Section("events", "What was met in each state", _cells(summary.events, "event")),
-        elements.Section("rounds", "Why rounds began", _rounds(summary)),
+        Section("failures", "Failing seeds", _failures(result)),
+        Section("coverage", "Coverage", _coverage(result)),
+        Section("reasons", "Why states were entered", _cells(summary.reasons, "reason")),
+        Section("events", "What was met in each state", _cells(summary.events, "event")),
+        Section("rounds", "Why rounds began", _rounds(summary)),
     ]
     title = f"Campaign of {summary.seeds:,} seeds of {summary.scenario}"
-    return elements.page(title, _intro(result), sections, "Made by antiphon campaign.")
+    return render(Page(title, _intro(result), sections, "Made by antiphon campaign."))
 
 
-def _intro(result: Result) -> str:
+def _intro(result: Result) -> list[Block]:
     summary, counts = result.summary, result.summary.counts
     if result.is_clean:
-        verdict = elements.paragraph("Every property was kept; both judges agree on every run.", "note good")
+        verdict = Paragraph("Every property was kept; both judges agree on every run.", "note good")
     else:
         words = f"{len(result.failures):,} seeds failed"
         if result.disputes:
             words += f"; the two judges disagree on {len(result.disputes):,} of them"
-        verdict = elements.paragraph(f"{words}.", "note bad")
-    numbers = elements.facts(
+        verdict = Paragraph(f"{words}.", "note bad")
+    numbers = Facts(
         (
             ("seeds", count(summary.seeds)),
             ("checked on Spark", count(result.checked)),
@@ -53,20 +54,23 @@ def _intro(result: Result) -> str:
             ("virtual time", duration(counts.virtual_us)),
         )
     )
-    return verdict + numbers
+    return [verdict, numbers]
 
 
-def _failures(result: Result) -> str:
+def _failures(result: Result) -> list[Block]:
     if result.is_clean:
-        return elements.paragraph("None.")
+        return [Paragraph("None.")]
     shown = result.failures[:_FAILURES_MAX]
     more = f" ({len(shown)} of {len(result.failures):,})" if len(shown) < len(result.failures) else ""
-    return elements.table(
-        f"What the simulator's oracle and the conformance job found, and the command that repeats it{more}",
-        ("seed", "oracle", "Spark", "what", "repeat"),
-        (_failure_row(one) for one in shown),
-        numbers_from=5,
-    )
+    caption = "What the simulator's oracle and the conformance job found, and the command that repeats it"
+    return [
+        Table(
+            caption + more,
+            ("seed", "oracle", "Spark", "what", "repeat"),
+            [_failure_row(one) for one in shown],
+            numbers_from=5,
+        )
+    ]
 
 
 def _failure_row(one: Verdict) -> Sequence[str]:
@@ -79,16 +83,12 @@ def _failure_row(one: Verdict) -> Sequence[str]:
     )
 
 
-def _coverage(result: Result) -> str:
+def _coverage(result: Result) -> list[Block]:
     growth = result.growth
     step = max(1, len(growth) // _POINTS_MAX)
     points = tuple((float(seeds), float(cells)) for seeds, cells in (*growth[::step], growth[-1]))
-    line = charts.Line("cells met", "one", points)
-
-    def draw(width: int) -> str:
-        axes = ("seeds", "cells of state and cause, or state and event")
-        return charts.lines("Growth of coverage", [line], [], axes, (count, count), width)
-
+    axes = ("seeds", "cells of state and cause, or state and event")
+    chart = LineChart("Growth of coverage", (Line("cells met", points),), axes, (count, count))
     last = growth[-1][1]
     half = next(seeds for seeds, cells in growth if cells * 2 >= last)
     late = next(seeds for seeds, cells in growth if cells == last)
@@ -97,46 +97,40 @@ def _coverage(result: Result) -> str:
         f"event that came in it. Half were there after {_seeds(half)}; the last new one came with "
         f"seed number {late:,}. As long as the curve rises, more seeds show more."
     )
-    return elements.paragraph(words) + elements.figure("Cells met by the first seeds", draw)
+    return [Paragraph(words), Figure("Cells met by the first seeds", chart)]
 
 
 def _seeds(number: int) -> str:
     return f"{number:,} seeds" if number > 1 else "the first seed"
 
 
-def _cells(cells: Mapping[tuple[str, str], int], noun: str) -> str:
+def _cells(cells: Mapping[tuple[str, str], int], noun: str) -> list[Block]:
     if not cells:
-        return elements.paragraph("Nothing was met.")
+        return [Paragraph("Nothing was met.")]
     states = sorted({state for state, _ in cells}, key=_place)
     rows = sorted({what for _, what in cells})
     values = {(what, state): float(times) for (state, what), times in cells.items()}
-
-    def draw(width: int) -> str:
-        return charts.heat(f"{noun} by state", rows, states, values, charts.count_words, width)
-
-    table = elements.table(
+    table = Table(
         "In numbers",
         (noun, *states),
-        ((row, *(f"{cells.get((state, row), 0):,}" for state in states)) for row in rows),
+        [(row, *(f"{cells.get((state, row), 0):,}" for state in states)) for row in rows],
     )
     text = (
         f"How often each {noun} (row) was met for each state (column). An empty cell was not met: it cannot "
         "happen, or nobody has tried it."
     )
-    return elements.figure(text, draw) + table
+    chart = HeatMap(f"{noun} by state", rows, states, values, short_count)
+    return [Figure(text, chart), table]
 
 
 def _place(state: str) -> tuple[int, str]:
     return (STATES.index(state) if state in STATES else len(STATES), state)
 
 
-def _rounds(summary: Summary) -> str:
+def _rounds(summary: Summary) -> list[Block]:
     rounds: Counter[str] = summary.rounds
     if not rounds:
-        return elements.paragraph("No round began.")
+        return [Paragraph("No round began.")]
     rows = [(reason, float(times)) for reason, times in rounds.most_common()]
-
-    def draw(width: int) -> str:
-        return charts.bars("Rounds by reason", rows, "rounds", count, width)
-
-    return elements.figure("Rounds of the membership, by the reason for which they began", draw)
+    chart = bar_chart("Rounds by reason", rows, "rounds", count)
+    return [Figure("Rounds of the membership, by the reason for which they began", chart)]

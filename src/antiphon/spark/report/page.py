@@ -2,8 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from antiphon.plots import charts, elements
-from antiphon.plots.words import count, duration, share
+from antiphon.plots.charts import (
+    Bar,
+    BarChart,
+    HeatMap,
+    Line,
+    LineChart,
+    Range,
+    RangeChart,
+    Span,
+    Timeline,
+    bar_chart,
+)
+from antiphon.plots.page import Block, Facts, Figure, Heading, Page, Paragraph, Section, Table, render
+from antiphon.plots.words import count, duration, share, short_count
 from antiphon.spark.report.figures import MARKS, STAGES, Link, Pair, Report, Run, Spread, Story, Talker, Way
 from antiphon.spark.report.views import DOWN
 
@@ -14,49 +26,49 @@ _DAEMONS_MAX = 40
 _MOMENTS_MAX = 60
 _RUNS_MAX = 30
 _NAMES_MAX = 8
-_MARK_LEGEND = tuple((f"mark{number}", name) for number, name in enumerate(MARKS))
 _WAY_NAMES = (
     "waiting for a place in the order",
     "transport to the other daemon",
     "ordering and stability",
     "daemon to application",
 )
-_KINDS = {DOWN: "down", "statetrans": "forms", "evs": "forms", "ggather": "forms"}
-_KIND_LEGEND = (
-    ("works", "in a view that works"),
-    ("searches", "looking for others (seg, rep, gather)"),
-    ("forms", "forming a view (statetrans, evs, ggather)"),
-    ("down", "down"),
+_WORKS, _SEARCHES, _FORMS, _DOWN = "pale-green", "amber", "violet", "red"
+_STATE_COLOURS = {DOWN: _DOWN, "statetrans": _FORMS, "evs": _FORMS, "ggather": _FORMS}
+_STATE_LEGEND = (
+    (_WORKS, "in a view that works"),
+    (_SEARCHES, "looking for others (seg, rep, gather)"),
+    (_FORMS, "forming a view (statetrans, evs, ggather)"),
+    (_DOWN, "down"),
 )
 
 
 def page_of(report: Report, title: str = "") -> str:
     """The whole page."""
     sections = [
-        elements.Section("latency", "Latency", _latency(report)),
-        elements.Section("places", f"Latency between {report.pairs_of}", _pairs(report)),
-        elements.Section("way", "What ordering and stability add", _ways(report.ways)),
-        elements.Section("time", "Over time", _stories(report)),
-        elements.Section("views", "Views and pauses", _views(report)),
-        elements.Section("links", "Links: loss and retransmission", _links(report)),
-        elements.Section("talkers", "Who talks most", _talkers(report)),
-        elements.Section("runs", "Runs and events", _runs(report)),
+        Section("latency", "Latency", _latency(report)),
+        Section("places", f"Latency between {report.pairs_of}", _pairs(report)),
+        Section("way", "What ordering and stability add", _ways(report.ways)),
+        Section("time", "Over time", _stories(report)),
+        Section("views", "Views and pauses", _views(report)),
+        Section("links", "Links: loss and retransmission", _links(report)),
+        Section("talkers", "Who talks most", _talkers(report)),
+        Section("runs", "Runs and events", _runs(report)),
     ]
     made_by = "Made by antiphon report. Percentiles are exact to one part in ten thousand."
-    return elements.page(title or f"Report on {report.folder}", _intro(report), sections, made_by)
+    return render(Page(title or f"Report on {report.folder}", _intro(report), sections, made_by))
 
 
 # The beginning --------------------------------------------------------------------------------------------
 
 
-def _intro(report: Report) -> str:
+def _intro(report: Report) -> list[Block]:
     runs = report.runs
     live = sum(run.live for run in runs)
     kinds = " and ".join(
         part for part in (_of(live, "live run"), _of(len(runs) - live, "simulated run")) if part
     )
-    words = elements.paragraph(f"What the traces of {kinds} tell.", "soft")
-    numbers = elements.facts(
+    words = Paragraph(f"What the traces of {kinds} tell.", "soft")
+    numbers = Facts(
         (
             ("messages sent", count(sum(run.sent for run in runs))),
             ("deliveries", count(sum(run.delivered for run in runs))),
@@ -68,14 +80,14 @@ def _intro(report: Report) -> str:
             ("time", duration(sum(run.span_us for run in runs))),
         )
     )
-    return words + numbers + (_clocks(runs) if live else "")
+    return [words, numbers, *([_clocks(runs)] if live else [])]
 
 
 def _of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number != 1 else ''}" if number else ""
 
 
-def _clocks(runs: Iterable[Run]) -> str:
+def _clocks(runs: Iterable[Run]) -> Block:
     early = sum(run.early for run in runs)
     text = (
         "Times of live runs are those of each machine's own clock. What begins on one machine and ends on "
@@ -88,58 +100,58 @@ def _clocks(runs: Iterable[Run]) -> str:
             f" Here {count(early)} deliveries came before their message was sent, by up to "
             f"{duration(most_us)}: the clocks differ by at least that."
         )
-    return elements.paragraph(text, "note")
+    return Paragraph(text, "note")
 
 
 # Latency --------------------------------------------------------------------------------------------------
 
 
-def _latency(report: Report) -> str:
+def _latency(report: Report) -> list[Block]:
     if not report.services:
-        return elements.paragraph("No message was both sent and delivered in these traces.")
-    return (
-        elements.paragraph(
+        return [Paragraph("No message was both sent and delivered in these traces.")]
+    return [
+        Paragraph(
             "From the send to each delivery. Half of the deliveries took at most p50, all but one in a "
             "hundred at most p99. The scale is one of factors: each step is several times longer."
-        )
-        + _spreads("By service", "service", report.services)
-        + _spreads("By group, those with most deliveries", "group", report.groups)
-    )
+        ),
+        *_spreads("By service", "service", report.services),
+        *_spreads("By group, those with most deliveries", "group", report.groups),
+    ]
 
 
-def _spreads(caption: str, noun: str, rows: Sequence[Spread], counted: str = "deliveries") -> str:
-    drawn = [charts.Range(row.name, row.marks) for row in rows]
+def _spreads(caption: str, noun: str, rows: Sequence[Spread], counted: str = "deliveries") -> list[Block]:
+    drawn = [Range(row.name, row.marks) for row in rows]
+    return [
+        Figure(caption, RangeChart(caption, MARKS, drawn, "time, by factors", duration)),
+        Table(
+            f"{caption}, in numbers",
+            (noun, counted, *MARKS),
+            [(row.name, f"{row.deliveries:,}", *map(duration, row.marks)) for row in rows],
+        ),
+    ]
 
-    def draw(width: int) -> str:
-        return charts.ranges(caption, MARKS, drawn, "time, by factors", duration, width)
 
-    return elements.figure(caption, draw, _MARK_LEGEND) + elements.table(
-        f"{caption}, in numbers",
-        (noun, counted, *MARKS),
-        ((row.name, f"{row.deliveries:,}", *map(duration, row.marks)) for row in rows),
-    )
-
-
-def _pairs(report: Report) -> str:
+def _pairs(report: Report) -> list[Block]:
     pairs = report.pairs
     if not pairs:
-        return elements.paragraph("No message was both sent and delivered in these traces.")
+        return [Paragraph("No message was both sent and delivered in these traces.")]
     places = sorted({pair.origin for pair in pairs} | {pair.target for pair in pairs}, key=_natural)
     shown = places[:_PLACES_MAX]
-    values = {(pair.origin, pair.target): pair.p50_us for pair in pairs}
+    values = {
+        (pair.origin, pair.target): pair.p50_us for pair in pairs if {pair.origin, pair.target} <= set(shown)
+    }
     text = f"From the row's place to the column's: p50 of all services together. {_cut(places, shown)}"
-
-    def draw(width: int) -> str:
-        drawn = {pair: value for pair, value in values.items() if set(pair) <= set(shown)}
-        return charts.heat(f"p50 between {report.pairs_of}", shown, shown, drawn, _short, width, square=True)
-
+    chart = HeatMap(f"p50 between {report.pairs_of}", shown, shown, values, _short, is_square=True)
     slowest = sorted(pairs, key=lambda pair: -pair.p50_us)[:20]
-    return elements.figure(text, draw) + elements.table(
-        "Pairs with the longest p50",
-        ("from", "to", "deliveries", *MARKS),
-        (_pair_row(pair) for pair in slowest),
-        numbers_from=2,
-    )
+    return [
+        Figure(text, chart),
+        Table(
+            "Pairs with the longest p50",
+            ("from", "to", "deliveries", *MARKS),
+            [_pair_row(pair) for pair in slowest],
+            numbers_from=2,
+        ),
+    ]
 
 
 def _pair_row(pair: Pair) -> Sequence[str]:
@@ -165,19 +177,14 @@ def _cut(rows: Sequence[object], shown: Sequence[object]) -> str:
 # The way --------------------------------------------------------------------------------------------------
 
 
-def _ways(ways: Sequence[Way]) -> str:
+def _ways(ways: Sequence[Way]) -> list[Block]:
     if not ways:
-        return elements.paragraph("These traces do not have the events of daemons that this needs.")
-    rows = [charts.Stack(way.service, tuple(max(0.0, stage.mean_us) for stage in way.stages)) for way in ways]
-
-    def draw(width: int) -> str:
-        return charts.stacks("Parts of the way", _WAY_NAMES, rows, "mean time", duration, width)
-
-    legend = tuple((f"part{number}", name) for number, name in enumerate(_WAY_NAMES))
-    numbers = elements.table(
+        return [Paragraph("These traces do not have the events of daemons that this needs.")]
+    rows = [Bar(way.service, tuple(max(0.0, stage.mean_us) for stage in way.stages)) for way in ways]
+    numbers = Table(
         "Parts of the way, mean / p50 / p99",
         ("service", "deliveries", *STAGES),
-        (
+        [
             (
                 way.service,
                 f"{way.deliveries:,}",
@@ -187,94 +194,90 @@ def _ways(ways: Sequence[Way]) -> str:
                 ),
             )
             for way in ways
-        ),
+        ],
     )
     text = (
         "A message waits until its daemon gives it a place in the order (longer if a view is being formed, "
         "or under back-pressure), travels to the receiver's daemon, waits there for its turn (agreed: until "
         "nothing earlier can come; safe: until all are known to have it), and is read by the application."
     )
-    return (
-        elements.paragraph(text)
-        + elements.figure("Mean time of each part, by service", draw, legend)
-        + numbers
-    )
+    chart = BarChart("Parts of the way", _WAY_NAMES, rows, "mean time", duration)
+    return [Paragraph(text), Figure("Mean time of each part, by service", chart), numbers]
 
 
 # Time -----------------------------------------------------------------------------------------------------
 
 
-def _stories(report: Report) -> str:
+def _stories(report: Report) -> list[Block]:
     if not report.stories:
-        return elements.paragraph("There is no run to be drawn.")
+        return [Paragraph("There is no run to be drawn.")]
     some = len(report.stories) < len(report.runs)
     intro = f"The {len(report.stories)} runs with most deliveries, of {len(report.runs)}. " if some else ""
-    return elements.paragraph(f"{intro}Time counts from the first event of a run.") + "".join(
-        _story(story, next(run for run in report.runs if run.name == story.run)) for story in report.stories
-    )
-
-
-def _story(story: Story, run: Run) -> str:
-    per_s = 1e6 / story.step_us
-    lines = [
-        charts.Line(
-            "delivered", "two", tuple((rate.start_us, rate.delivered * per_s) for rate in story.rates)
-        ),
-        charts.Line("sent", "one", tuple((rate.start_us, rate.sent * per_s) for rate in story.rates)),
+    runs = {run.name: run for run in report.runs}
+    return [
+        Paragraph(f"{intro}Time counts from the first event of a run."),
+        *(block for story in report.stories for block in _story(story, runs[story.run])),
     ]
-    moments = [(float(moment), f"view at {duration(moment)}") for moment in story.moments_us[:_MOMENTS_MAX]]
 
-    def draw(width: int) -> str:
-        axes = ("time since the run began", "messages per second")
-        return charts.lines(
-            f"Throughput of {story.run}", lines, moments, axes, (duration, charts.count_words), width
-        )
 
-    legend = (("line-one", "sent"), ("line-two", "delivered"), ("moments", "a daemon view was installed"))
+def _story(story: Story, run: Run) -> list[Block]:
+    per_s = 1e6 / story.step_us
+    lines = (
+        Line("sent", tuple((rate.start_us, rate.sent * per_s) for rate in story.rates)),
+        Line("delivered", tuple((rate.start_us, rate.delivered * per_s) for rate in story.rates)),
+    )
+    chart = LineChart(
+        f"Throughput of {story.run}",
+        lines,
+        ("time since the run began", "messages per second"),
+        (duration, short_count),
+        [(float(moment), f"view at {duration(moment)}") for moment in story.moments_us[:_MOMENTS_MAX]],
+        "a daemon view was installed",
+    )
     caption = f"Throughput in steps of {duration(story.step_us)}"
-    return elements.heading(story.run) + elements.figure(caption, draw, legend) + _timeline(story, run)
+    return [Heading(story.run), Figure(caption, chart), _timeline(story, run)]
 
 
-def _timeline(story: Story, run: Run) -> str:
+def _timeline(story: Story, run: Run) -> Block:
     names = sorted({span.daemon for span in story.spans}, key=_natural)
     if not names:
-        return elements.paragraph("There are no events of daemons in this run.", "soft")
+        return Paragraph("There are no events of daemons in this run.", "soft")
     shown = names[:_DAEMONS_MAX]
-    rows: Mapping[str, list[charts.Span]] = {name: [] for name in shown}
+    rows: Mapping[str, list[Span]] = {name: [] for name in shown}
     for span in story.spans:
         if span.daemon in rows:
-            kind = "works" if span.is_working else _KINDS.get(span.state, "searches")
+            colour = _WORKS if span.is_working else _STATE_COLOURS.get(span.state, _SEARCHES)
             when = f"at {duration(span.start_us)} for {duration(span.end_us - span.start_us)}"
             hint = f"{span.daemon}: {span.state} ({span.reason}) {when}"
-            rows[span.daemon].append(charts.Span(span.start_us, span.end_us, kind, hint))
-
-    def draw(width: int) -> str:
-        axis = "time since the run began"
-        return charts.timeline(
-            f"Membership in {story.run}", rows, axis, duration, (0.0, float(run.span_us)), width
-        )
-
-    caption = f"What the membership of each daemon went through. {_cut(names, shown)}"
-    return elements.figure(caption, draw, _KIND_LEGEND)
+            rows[span.daemon].append(Span(span.start_us, span.end_us, colour, hint))
+    chart = Timeline(
+        f"Membership in {story.run}",
+        rows,
+        "time since the run began",
+        duration,
+        (0.0, float(run.span_us)),
+        _STATE_LEGEND,
+    )
+    return Figure(f"What the membership of each daemon went through. {_cut(names, shown)}", chart)
 
 
 # Views ----------------------------------------------------------------------------------------------------
 
 
-def _views(report: Report) -> str:
+def _views(report: Report) -> list[Block]:
     if not report.installations_count:
-        return elements.paragraph("There are no events of daemons in these traces.")
-    words = elements.paragraph(
+        return [Paragraph("There are no events of daemons in these traces.")]
+    words = Paragraph(
         "A pause is a time in which a daemon took no message of a client: from giving up its view, or "
         "taking a proposal, to the next view. The reason is why the daemon left its view; "
         "antiphon explain tells more of a cluster that runs."
     )
     pauses = _spreads("Pauses, by reason", "reason", report.pauses_by_reason, "pauses")
     some_runs = len(report.runs) > 1
-    longest = elements.table(
+    longest = Table(
         "The longest pauses",
         (*(("run",) if some_runs else ()), "daemon", "reason", "ended by", "began", "took"),
-        (
+        [
             (
                 *((one.run,) if some_runs else ()),
                 one.daemon,
@@ -284,15 +287,15 @@ def _views(report: Report) -> str:
                 duration(one.took_us),
             )
             for one in report.pauses
-        ),
+        ],
         numbers_from=4 if some_runs else 3,
     )
     shown = report.installations
     of_all = f" ({len(shown)} of {report.installations_count:,}: those that took longest)"
-    changes = elements.table(
+    changes = Table(
         f"Daemon views{of_all if len(shown) < report.installations_count else ''}",
         ("run", "reasons", "members", "first installed", "last installed"),
-        (
+        [
             (
                 one.run,
                 ", ".join(one.reasons),
@@ -301,10 +304,10 @@ def _views(report: Report) -> str:
                 f"+ {duration(one.last_us - one.first_us)}",
             )
             for one in shown
-        ),
+        ],
         numbers_from=3,
     )
-    return words + pauses + longest + changes
+    return [words, *pauses, longest, changes]
 
 
 def _names(names: Sequence[str]) -> str:
@@ -315,27 +318,22 @@ def _names(names: Sequence[str]) -> str:
 # Links ----------------------------------------------------------------------------------------------------
 
 
-def _links(report: Report) -> str:
+def _links(report: Report) -> list[Block]:
     if not report.links:
-        return elements.paragraph("There are no samples of links in these traces.")
+        return [Paragraph("There are no samples of links in these traces.")]
     rows = [(f"{link.origin} → {link.target}", link.resent_share) for link in report.links]
-
-    def draw(width: int) -> str:
-        return charts.bars(
-            "Packets sent again", rows, "part of the packets that was sent again", share, width
-        )
-
+    drawn: Block = Paragraph("No link sent anything again.")
     if any(part for _, part in rows):
         shown = f"{len(report.links)} of {report.links_count:,} links"
-        drawn = elements.figure(f"What was sent again, of all that left; {shown}", draw)
-    else:
-        drawn = elements.paragraph("No link sent anything again.")
-    return drawn + elements.table(
+        chart = bar_chart("Packets sent again", rows, "part of the packets that was sent again", share)
+        drawn = Figure(f"What was sent again, of all that left; {shown}", chart)
+    numbers = Table(
         "Links, in numbers",
         ("link", "run", "packets", "resent", "lost", "duplicates", "failures", "round trip"),
-        (_link_row(link) for link in report.links),
+        [_link_row(link) for link in report.links],
         numbers_from=2,
     )
+    return [drawn, numbers]
 
 
 def _link_row(link: Link) -> Sequence[str]:
@@ -354,27 +352,23 @@ def _link_row(link: Link) -> Sequence[str]:
 # Talkers and runs -----------------------------------------------------------------------------------------
 
 
-def _talkers(report: Report) -> str:
+def _talkers(report: Report) -> list[Block]:
     if not report.talkers:
-        return elements.paragraph("Nobody sent a message.")
+        return [Paragraph("Nobody sent a message.")]
     only = f"{report.runs[0].name} " if len(report.runs) == 1 else ""
-
-    def draw(width: int) -> str:
-        rows = [(one.name.removeprefix(only), float(one.sent)) for one in report.talkers]
-        return charts.bars("Messages sent", rows, "messages sent", count, width)
-
-    return (
-        elements.figure("Processes that sent most", draw)
-        + _talker_table("Processes", "process", report.talkers)
-        + _talker_table("Groups", "group", report.busiest_groups)
-    )
+    rows = [(one.name.removeprefix(only), float(one.sent)) for one in report.talkers]
+    return [
+        Figure("Processes that sent most", bar_chart("Messages sent", rows, "messages sent", count)),
+        _talker_table("Processes", "process", report.talkers),
+        _talker_table("Groups", "group", report.busiest_groups),
+    ]
 
 
-def _talker_table(caption: str, noun: str, rows: Sequence[Talker]) -> str:
-    return elements.table(
+def _talker_table(caption: str, noun: str, rows: Sequence[Talker]) -> Block:
+    return Table(
         caption,
         (noun, "sent", "delivered", "deliveries a message"),
-        (
+        [
             (
                 one.name,
                 f"{one.sent:,}",
@@ -382,16 +376,16 @@ def _talker_table(caption: str, noun: str, rows: Sequence[Talker]) -> str:
                 count(one.delivered / one.sent) if one.sent else "",
             )
             for one in rows
-        ),
+        ],
     )
 
 
-def _runs(report: Report) -> str:
+def _runs(report: Report) -> list[Block]:
     shown = report.runs[:_RUNS_MAX]
-    runs = elements.table(
+    runs = Table(
         f"Runs. {_cut(report.runs, shown)}",
         ("run", "kind", "daemons", "events", "sent", "delivered", "views", "signals", "crashes", "time"),
-        (
+        [
             (
                 run.name,
                 "live" if run.live else "simulated",
@@ -404,10 +398,8 @@ def _runs(report: Report) -> str:
                 duration(run.span_us),
             )
             for run in shown
-        ),
+        ],
         numbers_from=2,
     )  # fmt: skip
-    events = elements.table(
-        "Events", ("event", "times"), ((name, f"{n:,}") for name, n in report.events.items())
-    )
-    return runs + events
+    events = Table("Events", ("event", "times"), [(name, f"{n:,}") for name, n in report.events.items()])
+    return [runs, events]

@@ -1,9 +1,9 @@
 """Traffic: what there was in each run, who sent most, and how it went over time."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from antiphon.plots.svg import nice_step
 from antiphon.spark.report.figures import Rate, Run, Talker
 from antiphon.spark.report.latency import public_name
 
@@ -99,8 +99,10 @@ def groups_of(events: "DataFrame") -> tuple[Talker, ...]:
 
 
 def step_of(run: Run) -> int:
-    """A round step of time for a plot of a run, in microseconds."""
-    return max(1, int(nice_step(run.span_us / STEPS_MAX)))
+    """A step of time for a plot of a run, in microseconds: 1, 2 or 5 times a power of ten."""
+    rough_us = max(1, ceil(run.span_us / STEPS_MAX))
+    power: int = 10 ** (len(str(rough_us)) - 1)
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough_us)
 
 
 def rates_of(events: "DataFrame", runs: Sequence[Run]) -> dict[str, tuple[Rate, ...]]:

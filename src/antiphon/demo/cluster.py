@@ -11,9 +11,9 @@ from itertools import combinations
 from pathlib import Path
 
 from antiphon import config as configuration
-from antiphon.cli._demo.geography import City
 from antiphon.client import ask_status
 from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Settings, SiteConfig
+from antiphon.demo.geography import City
 from antiphon.errors import AntiphonError
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config

@@ -9,15 +9,15 @@ from pathlib import Path
 from shutil import which
 from statistics import median
 
-from antiphon.cli._demo.cluster import Cluster
-from antiphon.cli._demo.geography import City, farthest
-from antiphon.cli._demo.pace import Pace
-from antiphon.cli._demo.page import Page
-from antiphon.cli._demo.people import Person, first_name, speaker
-from antiphon.cli.words import counted, lagging, returned
 from antiphon.client import Event, Reconnected
+from antiphon.demo.cluster import Cluster
+from antiphon.demo.geography import City, farthest
+from antiphon.demo.pace import Pace
+from antiphon.demo.page import Page
+from antiphon.demo.people import Person, first_name, speaker
 from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.words import counted, lagging, returned
 
 GROUP = "tea"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)

@@ -1,0 +1,34 @@
+"""The demo from its first daemon to its last: the cluster is started, the story is told, and all is gone."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+from rich.console import Console
+
+from antiphon.demo.cluster import running
+from antiphon.demo.geography import CITIES
+from antiphon.demo.pace import Pace
+from antiphon.demo.page import Page
+from antiphon.demo.story import Story
+
+SITES_MAX = len(CITIES)
+DAEMONS_MAX = 4
+"""Of a site. They share one interpreter; more of them would show its limits instead of ours."""
+
+
+async def play(console: Console, seconds: float | None, sites: int, daemons: int, trace: Path | None) -> None:
+    """Tell the story on a console for so many seconds, or until it is interrupted; `trace` is a folder."""
+    pace = Pace(seconds)
+    cities = CITIES[:sites]
+    page = Page(console)
+    with running(cities, daemons, trace) as cluster:
+        story = Story(cities, cluster, page, pace)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await story.tell()
+        page.say(
+            "The time is up: everybody disconnects and the daemons stop."
+            if story.is_told
+            else "The time is up before the end of the story; `antiphon demo --seconds 60` has enough."
+        )
