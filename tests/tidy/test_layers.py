@@ -20,12 +20,14 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 def skeleton(folder: Path) -> Path:
     """A package with every module that the contracts name, and nothing in them."""
-    layers = next(contract["layers"] for contract in SETTINGS["contracts"] if contract["type"] == "layers")
-    for name in " | ".join(layers).split(" | "):
-        module = folder.joinpath(*name.split("."))
-        module.mkdir(parents=True)
-        (module / "__init__.py").touch()
+    (folder / "antiphon").mkdir()
     (folder / "antiphon" / "__init__.py").touch()
+    for contract in SETTINGS["contracts"]:
+        for container in contract.get("containers", []):
+            for name in " | ".join(contract["layers"]).split(" | "):
+                module = folder.joinpath(*container.split("."), name)
+                module.mkdir(exist_ok=True)
+                (module / "__init__.py").touch()
     return folder
 
 
@@ -54,11 +56,16 @@ def test_an_empty_package_keeps_the_contracts(tmp_path: Path) -> None:
         ("runtime", "antiphon.client"),
         ("client", "antiphon.cli"),
         ("errors", "antiphon.types"),
+        ("core.links", "antiphon.core.ordering"),
+        ("core.ordering", "antiphon.core.membership"),
+        ("core.membership", "antiphon.core.groups"),
+        ("core.groups", "antiphon.core.node"),
+        ("core.overlay", "antiphon.core.status"),
     ],
 )
 def test_a_broken_contract_is_found(tmp_path: Path, module: str, imported: str) -> None:
     folder = skeleton(tmp_path)
-    (folder / "antiphon" / module / "wrong.py").write_text(f"import {imported}\n")
+    folder.joinpath("antiphon", *module.split("."), "wrong.py").write_text(f"import {imported}\n")
     result = lint(folder)
     assert result.returncode == 1
     assert f"antiphon.{module}.wrong -> {imported}" in result.stdout
@@ -69,3 +76,13 @@ def test_a_detour_through_another_module_is_found(tmp_path: Path) -> None:
     (folder / "antiphon" / "core" / "wrong.py").write_text("import antiphon.types.clock\n")
     (folder / "antiphon" / "types" / "clock.py").write_text("import time\n")
     assert lint(folder).returncode == 1
+
+
+@pytest.mark.parametrize("room", ["antiphon", "antiphon/core"])
+def test_a_package_that_no_contract_names_is_found(tmp_path: Path, room: str) -> None:
+    folder = skeleton(tmp_path)
+    (folder / room / "shed").mkdir()
+    (folder / room / "shed" / "__init__.py").touch()
+    result = lint(folder)
+    assert result.returncode == 1
+    assert f"{room.replace('/', '.')}.shed" in result.stdout
