@@ -77,12 +77,12 @@ class Departure:
 
     def _leave(self, is_late: bool, now_us: int) -> None:
         membership = self._node.membership
-        company = membership.company
-        if is_late or company is None or not membership.leaving.waits_for(company, now_us):
+        working = membership.standing.working_view
+        if is_late or working is None or not membership.leaving.waits_for(working, now_us):
             membership.part(now_us)
             self.phase = Phase.GONE
             self._due_us = None
-        elif membership.is_active and company.id != self._view:
+        elif membership.is_active and working.id != self._view:
             self._say_so(now_us)  # a view that was proposed before has taken us along once more
 
     def _say_so(self, now_us: int) -> None:

@@ -44,6 +44,7 @@ from antiphon.core.membership.credence import Credence
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.door import Door
 from antiphon.core.membership.states import State
+from antiphon.core.membership.suspicion import Suspicion
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
@@ -56,7 +57,6 @@ from antiphon.core.stalls import Stalls
 from antiphon.core.status import describe
 from antiphon.core.streams.streams import Streams
 from antiphon.core.term import Term, earliest_us
-from antiphon.core.watch import Watch
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
 from antiphon.wire import frames, packet
@@ -116,10 +116,10 @@ class Node:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
-        self._watch = Watch(self.membership, config.daemon_names, now_us)
+        self._suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
-        self.streams.watch = self._watch
+        self.streams.suspicion = self._suspicion
         self.membership.start(now_us)
         self._settled_us = now_us
         self.is_settled = False
@@ -205,7 +205,7 @@ class Node:
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
-        self._watch.notice_pause(self._working(), now_us)
+        self._suspicion.notice_pause(now_us)
         for incoming in packet.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
@@ -245,17 +245,17 @@ class Node:
             term.received_bytes += news.size_bytes
             self._intake.take(term, news, now_us)
             if self._changeover is not None:
-                self.membership.progress(now_us)
+                self.membership.formation.progress(now_us)
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
-        self._watch.notice_pause(self._working(), now_us)
+        self._suspicion.notice_pause(now_us)
         self.membership.timeout(now_us)
         term = self._working()
         if term is not None:
             term.timeout(now_us)
-            if self._watch.due_us <= now_us:
-                self._watch.look(term, self._changeover is not None, now_us)
+            if self._suspicion.due_us <= now_us:
+                self._suspicion.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
         self.is_settled = False
 
@@ -269,8 +269,8 @@ class Node:
         if term is not None:
             deadline_us = earliest_us(deadline_us, term.next_deadline_us())
             if term.links or term.ring is not None:
-                deadline_us = earliest_us(deadline_us, self._watch.due_us)
-        self._watch.awaits(deadline_us)
+                deadline_us = earliest_us(deadline_us, self._suspicion.due_us)
+        self._suspicion.awaits(deadline_us)
         return deadline_us
 
     # Events: the clients ----------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ class Node:
         """Build the links of `view` and begin to exchange state over them."""
         self._early_joins.clear()  # those of the view that ends take effect with it
         new = self._term_of(view, self.term.order.lines.clock, now_us)
-        self._watch.due_us = now_us + self.membership.timing.join_us
+        self._suspicion.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
             self.config, self.me, self.term, new, self._origin_in(new), self.delivery, self.merging,
             self._commitment, self._observer,
@@ -419,7 +419,7 @@ class Node:
         self.delivery.tell_accepted(
             {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
         )
-        self.membership.installed(recovery.together, now_us)
+        self.membership.formation.installed(recovery.together, now_us)
         self.backpressure.begin_view(recovery.together, now_us)
         self.regrouping.enter(changeover)
 
@@ -534,10 +534,10 @@ class Node:
             except BadFrame as error:
                 self.counters[error.reason] += 1
                 if entry.header.flags & Flag.STATE:
-                    self.membership.refuse_state(entry.daemon, error.reason, now_us)
+                    self.membership.loss.refuse_state(entry.daemon, error.reason, now_us)
                     return
             if changeover.recovery is not None and not had_state:
-                self.membership.state_is_known(now_us)
+                self.membership.formation.state_is_known(now_us)
         self._install(changeover, now_us)
 
     def _settle_order(self, now_us: int) -> None:

@@ -36,7 +36,7 @@ class Door:
                 if not all(self._config.are_neighbours(*pair) for pair in proposal.pairs):
                     raise BadPacket("proposal: links that the configuration does not have")
                 self._credence.check_proposal(proposal.id, clock, now_us)
-                self._membership.propose(head.sender, proposal, now_us)
+                self._membership.receive_proposal(head.sender, proposal, now_us)
         except BadPacket as error:
             self._counters[error.reason] += 1
             if error.reason in DOUBTS:
