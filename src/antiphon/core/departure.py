@@ -3,7 +3,7 @@
 1. It takes no more from clients, and waits until what they have sent is at every daemon that must have it;
    they are told so, so that they know what has become of their messages.
 2. It ends their sessions, in the agreed order as any disconnect: other members see them depart.
-3. It leaves the view of daemons by its own word (`membership.leaving`), and waits until its neighbours have
+3. It announces that it leaves the view of daemons (`membership.leaving`), and waits until its neighbours have
    gone on without it.
 
 Each of these waits has a bound: what a slow receiver holds up, a view that does not come, and neighbours that
@@ -71,7 +71,7 @@ class Departure:
         elif self.phase is Phase.ENDING and (is_late or (not node.sessions and self._has_sent)):
             timing = node.membership.timing
             self._enter(Phase.LEAVING, GATHERS_MAX * timing.gather_us + limits.STOP_LEAVE_US, now_us)
-            self._say_so(now_us)
+            self._announce(now_us)
         elif self.phase is Phase.LEAVING:
             self._leave(is_late, now_us)
 
@@ -83,9 +83,9 @@ class Departure:
             self.phase = Phase.GONE
             self._due_us = None
         elif membership.is_active and working.id != self._view:
-            self._say_so(now_us)  # a view that was proposed before has taken us along once more
+            self._announce(now_us)  # a view that was proposed before has taken us along once more
 
-    def _say_so(self, now_us: int) -> None:
+    def _announce(self, now_us: int) -> None:
         self._view = self._node.view.id
         self._node.membership.leave(now_us)
 

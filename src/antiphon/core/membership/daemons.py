@@ -98,7 +98,7 @@ class DaemonMembership:
             self._lose_twin(sender, now_us)
         if beat.question:
             self._probing.beat(peer, now_us, question=False)
-        if self.loss.is_shown(peer, incarnation, beat, now_us) or standing.state in FORMING:
+        if self.loss.lose_if_shown(peer, incarnation, beat, now_us) or standing.state in FORMING:
             return
         if beat.stations and self._takes_part(peer, beat, now_us):
             self._search.learn(peer, beat, now_us)
@@ -174,7 +174,7 @@ class DaemonMembership:
     def leave(self, now_us: int) -> None:
         """Announce that this daemon leaves, and let the others go on without it. If it has no view that
         works, it has nothing to leave; daemons that search are told to form their view without it."""
-        self.leaving.tell()
+        self.leaving.announce()
         if self.standing.is_active:
             detail = "this daemon is told to stop"
             self._search.begin(self._host.tick(), Reason.LEAVING, self._me, detail, now_us)

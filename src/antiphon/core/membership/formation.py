@@ -22,7 +22,7 @@ from antiphon.core.membership.states import State
 from antiphon.core.membership.view import DaemonView
 from antiphon.core.membership.voice import Voice
 from antiphon.core.overlay.topology import site_representative
-from antiphon.wire import membership as words
+from antiphon.wire import membership as wire
 from antiphon.wire.membership import Proposal
 from antiphon.wire.packet import PacketKind
 
@@ -62,7 +62,7 @@ class Formation:
             standing.rounds.begin(Reason.PROPOSED, view.members[0], "a view was proposed", now_us)
         standing.stop(now_us)
         standing.forming = view
-        self._proposal = words.encode(Proposal.of(view.id, view.members, view.incarnations, view.links))
+        self._proposal = wire.encode(Proposal.of(view.id, view.members, view.incarnations, view.links))
         self._presence.missed = frozenset()
         self._probing.plan()
         self._progress_us = now_us

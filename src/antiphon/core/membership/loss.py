@@ -56,8 +56,8 @@ class Loss:
 
     # What a beat shows ----------------------------------------------------------------------------------
 
-    def is_shown(self, peer: Peer, incarnation: int, beat: Beat, now_us: int) -> bool:
-        """Whether a beat shows that a member works in our view no longer."""
+    def lose_if_shown(self, peer: Peer, incarnation: int, beat: Beat, now_us: int) -> bool:
+        """Lose the view if a beat shows that a member works in it no longer; whether it does."""
         working = self._standing.working_view
         if working is None or peer.number not in working.members:
             return False

@@ -110,4 +110,4 @@ class Presence:
     @property
     def is_on_leave(self) -> bool:
         """Whether this daemon leaves the view that works."""
-        return self.leaving.is_told and self._standing.is_active
+        return self.leaving.is_announced and self._standing.is_active

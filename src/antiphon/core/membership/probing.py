@@ -73,7 +73,7 @@ class Probing:
             promised=standing.promised,
             lts=self._host.clock,
             representative=standing.representative,
-            welcome=presence.is_live(peer.number, now_us) and not presence.leaving.is_told,
+            welcome=presence.is_live(peer.number, now_us) and not presence.leaving.is_announced,
             round=standing.search_stamp if standing.is_active else 0,
             stations=stations,
         )

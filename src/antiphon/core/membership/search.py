@@ -5,8 +5,8 @@ comes for `gather`.
 Deviations:
 - what daemons tell is which of them work with which (`gathering`), not only who is there
 - while a view works, a search has a stamp, so that members do not take part again in one that is over
-- a daemon that leaves by its own word is searched around: the paths that the view without it needs are tried
-  while the view with it still works (`leaving`)
+- when a daemon announces its stop, the paths that the view without it needs are tried while the view with
+  it still works (`leaving`)
 Checked by: tests/paper/test_daemon_gathering.py, tests/paper/test_planned_stop.py.
 """
 
@@ -16,7 +16,7 @@ from antiphon.core.membership.probing import Probing
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.standing import Standing
 from antiphon.core.membership.states import State
-from antiphon.wire import membership as words
+from antiphon.wire import membership as wire
 from antiphon.wire.membership import Beat, Station
 
 
@@ -85,7 +85,7 @@ class Search:
         there must be links when it is gone."""
         presence = self._presence
         self._standing.rounds.add(Reason.LEAVING, leaver, f"{presence.name(leaver)} leaves by its own word")
-        if not self._standing.is_active or presence.leaving.is_told:
+        if not self._standing.is_active or presence.leaving.is_announced:
             return
         presence.find_missed(now_us)
         for number in presence.missed:
@@ -107,10 +107,10 @@ class Search:
             self._serial,
             0 if view is None else view.id,
             0 if view is None else len(view.members),
-            words.mask_bytes(live),
+            wire.mask_bytes(live),
             presence.exclusions.told(now_us),
             presence.flapping.told(now_us),
-            presence.leaving.is_told,
+            presence.leaving.is_announced,
         )
         if self._gathering.learn(station, now_us):
             self.changed_us = now_us

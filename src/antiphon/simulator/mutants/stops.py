@@ -41,7 +41,7 @@ def _links_not_tried(original: Original) -> Original:
 
 def _word_for_every_process(original: Original) -> Original:
     def is_leaving(leaving: Leaving, daemon: int, incarnation: int, now_us: int) -> bool:
-        return daemon in leaving._said
+        return daemon in leaving._announced
 
     return is_leaving
 
