@@ -116,10 +116,10 @@ class Node:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
-        self._suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
+        self._watch = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
-        self.streams.suspicion = self._suspicion
+        self.streams.suspicion = self._watch
         self.membership.start(now_us)
         self._settled_us = now_us
         self.is_settled = False
@@ -205,7 +205,7 @@ class Node:
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
-        self._suspicion.notice_pause(now_us)
+        self._watch.notice_pause(now_us)
         for incoming in packet.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
@@ -249,13 +249,13 @@ class Node:
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
-        self._suspicion.notice_pause(now_us)
+        self._watch.notice_pause(now_us)
         self.membership.timeout(now_us)
         term = self._working()
         if term is not None:
             term.timeout(now_us)
-            if self._suspicion.due_us <= now_us:
-                self._suspicion.look(self._changeover is not None, now_us)
+            if self._watch.due_us <= now_us:
+                self._watch.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
         self.is_settled = False
 
@@ -269,8 +269,8 @@ class Node:
         if term is not None:
             deadline_us = earliest_us(deadline_us, term.next_deadline_us())
             if term.links or term.ring is not None:
-                deadline_us = earliest_us(deadline_us, self._suspicion.due_us)
-        self._suspicion.awaits(deadline_us)
+                deadline_us = earliest_us(deadline_us, self._watch.due_us)
+        self._watch.awaits(deadline_us)
         return deadline_us
 
     # Events: the clients ----------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ class Node:
         """Build the links of `view` and begin to exchange state over them."""
         self._early_joins.clear()  # those of the view that ends take effect with it
         new = self._term_of(view, self.term.order.lines.clock, now_us)
-        self._suspicion.due_us = now_us + self.membership.timing.join_us
+        self._watch.due_us = now_us + self.membership.timing.join_us
         self._changeover = Changeover(
             self.config, self.me, self.term, new, self._origin_in(new), self.delivery, self.merging,
             self._commitment, self._observer,

@@ -12,9 +12,9 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
     there is such a neighbour. What it says is old, and every number in it is plausible."""
     if node is None:
         return None
-    working = node.membership.standing.working_view
+    company = node.membership.standing.working_view
     link, ring = node.links.get(sender), node.ring
-    if working is None or sender not in working.members:
+    if company is None or sender not in company.members:
         return None
     if isinstance(link, HopLink):
         receiver, newest = node.me, link.reception.highest
@@ -27,10 +27,10 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
         digest=node.config.digest,
         sender=sender,
         receiver=receiver,
-        incarnation=working.incarnation(sender) or 0,
-        view=working.id,
+        incarnation=company.incarnation(sender) or 0,
+        view=company.id,
     )
-    found = segments(node.config, working.members, working.links)
+    found = segments(node.config, company.members, company.links)
     source = next(segment[0] for segment in found if sender in segment)
-    stale = Update(source, 0, 0, working.id, working.id)
+    stale = Update(source, 0, 0, company.id, company.id)
     return packet.whole(prefix, packet.update_item(stale), newest + 1)

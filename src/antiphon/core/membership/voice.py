@@ -2,7 +2,7 @@
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
-from antiphon.wire import membership as wire
+from antiphon.wire import membership as words
 from antiphon.wire import packet
 from antiphon.wire.membership import Beat
 from antiphon.wire.packet import PacketKind
@@ -20,10 +20,10 @@ class Voice:
 
     def beat(self, receiver: int, beat: Beat, *, is_full: bool) -> None:
         """One beat; a full one is as large as a full packet of a link to the same daemon."""
-        body = wire.encode(beat)
+        body = words.encode(beat)
         if is_full:
             size_bytes = packet.capacity(self._config.link_between(self._me, receiver).packet_bytes)
-            body = wire.encode_full(beat, size_bytes)
+            body = words.encode_full(beat, size_bytes)
         self.send(receiver, PacketKind.BEAT, body)
 
     def send(self, receiver: int, kind: PacketKind, body: bytes) -> None:
