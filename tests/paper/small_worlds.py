@@ -406,7 +406,9 @@ class Cluster(PassingTime):
         for daemon in sorted(self.alive):
             node = self.nodes[daemon]
             for neighbour in sorted(node.links, key=self.alive.__contains__)[:1]:
-                node.membership.lost_link(neighbour, Reason.LINK_FAILED, "the network fails", self.now_us)
+                node.membership.loss.lost_link(
+                    neighbour, Reason.LINK_FAILED, "the network fails", self.now_us
+                )
                 self._drain(daemon)
 
     def usurp(self, sender: int, receiver: int) -> None:

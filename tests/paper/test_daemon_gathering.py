@@ -1,6 +1,6 @@
 """How daemons agree on a view, sentence by sentence: thesis 6.1.7 to 6.1.9.
 
-Deviations are listed in `antiphon.core.membership.daemons`; the tests that show one say so.
+Deviations are listed in the parts of `antiphon.core.membership`; the tests that show one say so.
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """The membership of daemons, sentence by sentence: thesis 6.1.3 to 6.1.7, all but agreeing
 on a view.
 
-Deviations are listed in `antiphon.core.membership.daemons`; the tests that show one say so.
+Deviations are listed in the parts of `antiphon.core.membership`; the tests that show one say so.
 """
 
 from itertools import pairwise
@@ -174,7 +174,7 @@ def test_the_smallest_daemon_of_a_site_speaks_for_it():
     cluster = world(2, daemons=3)
     second = [diary.states[1] for diary in cluster.diaries]
     assert second == ["gather", "rep", "rep", "gather", "rep", "rep"]
-    assert [node.membership.representative for node in cluster.nodes] == [0, 0, 0, 3, 3, 3]
+    assert [node.membership.standing.representative for node in cluster.nodes] == [0, 0, 0, 3, 3, 3]
 
 
 def test_daemons_of_an_active_membership_do_not_speak_for_a_newcomer():

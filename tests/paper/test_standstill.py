@@ -12,8 +12,8 @@ from small_worlds import Cluster
 from antiphon import limits
 from antiphon.config.timing import PRESETS
 from antiphon.core.membership.changeover import Changeover
-from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.engine import Engine
+from antiphon.core.membership.proposals import Proposals
 from antiphon.core.membership.rounds import Reason, Round
 from antiphon.core.node import Node
 from antiphon.core.origin import Origin
@@ -281,13 +281,13 @@ def test_a_number_far_ahead_is_not_carried_into_the_next_view() -> None:
 
 def test_a_daemon_that_never_proposes_a_view_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, clients = world()
-    propose = DaemonMembership._propose
+    propose = Proposals.propose
 
-    def mostly(membership: DaemonMembership, *arguments: Any) -> None:
-        if membership._me != 0:
-            propose(membership, *arguments)
+    def mostly(proposals: Proposals, *arguments: Any) -> None:
+        if proposals._me != 0:
+            propose(proposals, *arguments)
 
-    monkeypatch.setattr(DaemonMembership, "_propose", mostly)
+    monkeypatch.setattr(Proposals, "propose", mostly)
     cluster.lose_view()
     told = flow(cluster, 1)
     assert not told["is_flowing"] and "state seg" in told["detail"]

@@ -1,6 +1,7 @@
 """The membership machine by itself, with a host that only takes notes: paths that a whole world hides."""
 
 import pytest
+from host_notes import Notes
 from small_worlds import world_config
 
 from antiphon.config.timing import PRESETS
@@ -9,7 +10,6 @@ from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.patience import STUCK_RECOVERIES
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.states import State
-from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.view import DaemonView
 from antiphon.wire import membership, packet
 from antiphon.wire.membership import Beat, Proposal
@@ -17,36 +17,6 @@ from antiphon.wire.packet import Loose, PacketKind
 
 LAN = PRESETS["lan"]
 START_US = 1_000_000
-
-
-class Notes:
-    """A host: a clock, and what it was told."""
-
-    def __init__(self) -> None:
-        self.clock = 1_024
-        self.told: list[str] = []
-
-    def tick(self) -> int:
-        self.clock = stamp_after(self.clock, 0)
-        return self.clock
-
-    def witness(self, lts: int) -> None:
-        self.clock = max(self.clock, lts)
-
-    def freeze(self) -> None:
-        self.told.append("freeze")
-
-    def form(self, view: DaemonView, now_us: int) -> None:
-        self.told.append(f"form {view.members}")
-
-    def give_up(self) -> None:
-        self.told.append("give up")
-
-    def waits_for(self) -> tuple[int, ...]:
-        return (1,)
-
-    def entered(self, state: str, reason: str, now_us: int) -> None:
-        self.told.append(f"{state}: {reason}")
 
 
 class Machine:
@@ -98,7 +68,7 @@ class Machine:
         """A proposal for these daemons, all linked with the first, comes from daemon 1."""
         links = tuple((members[0], member) for member in members[1:])
         proposal = Proposal.of(id, members, tuple(100 + member for member in members), links)
-        self.membership.propose(1, proposal, self.now_us)
+        self.membership.receive_proposal(1, proposal, self.now_us)
 
 
 def forming() -> Machine:
@@ -119,7 +89,7 @@ def test_a_view_that_makes_no_progress_is_given_up(state: State) -> None:
     """Statetrans Timeout (figure 6.14): a guard for what the links do not find out."""
     machine = forming()
     if state is State.EVS:
-        machine.membership.state_is_known(machine.now_us)
+        machine.membership.formation.state_is_known(machine.now_us)
     limit_us = machine.now_us + STUCK_RECOVERIES * LAN.recovery_us
     machine.run(limit_us - 1)
     assert machine.membership.state is state
@@ -147,7 +117,7 @@ def test_progress_keeps_it() -> None:
     machine = forming()
     limit_us = machine.now_us + STUCK_RECOVERIES * LAN.recovery_us
     machine.run(limit_us - 1_000)
-    machine.membership.progress(machine.now_us)
+    machine.membership.formation.progress(machine.now_us)
     machine.run(limit_us + 1_000)
     assert machine.membership.state is State.STATETRANS
 
@@ -166,7 +136,7 @@ def test_a_pause_of_its_own_keeps_it_too() -> None:
 def test_of_two_proposals_the_newer_counts(id: int, members: tuple[int, ...]) -> None:
     """newmemb.stid <= FMemb_id: ignore (figure 6.4)."""
     machine = forming()
-    machine.membership.lost_link(1, Reason.SILENCE, "", machine.now_us)
+    machine.membership.loss.lost_link(1, Reason.SILENCE, "", machine.now_us)
     machine.propose(id, *members)
     assert machine.membership.state is State.SEG
     machine.propose(2_050, *members)
@@ -177,15 +147,15 @@ def test_while_a_view_is_formed_no_other_is_begun() -> None:
     """receive(s, NEWMEMB) in Statetrans and EVS: ignore (figures 6.14 and 6.15)."""
     machine = forming()
     machine.propose(9_999, 0, 1, 2)
-    assert machine.membership.forming is not None and machine.membership.forming.id == 2_049
+    assert machine.membership.standing.forming is not None and machine.membership.standing.forming.id == 2_049
 
 
 def test_a_proposal_must_come_from_a_neighbour_in_it() -> None:
     machine = Machine()
     proposal = Proposal.of(2_049, (0, 1, 2), (100, 101, 102), ((0, 2), (1, 2)))
-    machine.membership.propose(1, proposal, machine.now_us)
+    machine.membership.receive_proposal(1, proposal, machine.now_us)
     assert machine.membership.state is State.SEG
-    machine.membership.propose(2, proposal, machine.now_us)
+    machine.membership.receive_proposal(2, proposal, machine.now_us)
     assert machine.membership.state is State.STATETRANS
 
 

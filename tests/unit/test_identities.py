@@ -63,12 +63,12 @@ def test_two_that_are_heard_in_turns_for_long_run_at_the_same_time() -> None:
     assert all(heard[14:])
 
 
-def shown(found: Exclusions, now_us: int, company: DaemonView | None = None) -> bool:
+def shown(found: Exclusions, now_us: int, working_view: DaemonView | None = None) -> bool:
     """Both processes answer, one after the other."""
-    found.hear(OTHER, FIRST, beat(now_us), company, now_us)
-    found.hear(OTHER, SECOND, beat(now_us), company, now_us + 1)
-    found.hear(OTHER, SECOND, beat(now_us + 1, now_us + 2), company, now_us + 3)
-    return found.hear(OTHER, FIRST, beat(now_us + 1, now_us + 4), company, now_us + 5)
+    found.hear(OTHER, FIRST, beat(now_us), working_view, now_us)
+    found.hear(OTHER, SECOND, beat(now_us), working_view, now_us + 1)
+    found.hear(OTHER, SECOND, beat(now_us + 1, now_us + 2), working_view, now_us + 3)
+    return found.hear(OTHER, FIRST, beat(now_us + 1, now_us + 4), working_view, now_us + 5)
 
 
 def test_twins_are_left_out_whichever_process_it_is_and_taken_in_again() -> None:

@@ -59,13 +59,13 @@ def test_it_lapses() -> None:
 
 def test_it_stays_for_neighbours_that_work_in_the_view() -> None:
     leaving = knowing()
-    leaving.tell()
+    leaving.announce()
     assert leaving.waits_for(VIEW, NOW_US) == {OTHER, THIRD}
     leaving.went_on(OTHER)
     assert leaving.waits_for(VIEW, NOW_US) == {THIRD}
     leaving.went_on(THIRD)
     assert leaving.waits_for(VIEW, NOW_US) == set()
-    leaving.tell()
+    leaving.announce()
     assert leaving.waits_for(VIEW, NOW_US) == {OTHER, THIRD}, "of another view"
 
 

@@ -1,7 +1,7 @@
 """How long the membership of daemons waits for what: two presets, each figure of which a file may overrule.
 
 Every wait trades speed against false alarms. What suits a network is measured: the waits for other daemons
-follow the round trips and how much these vary (`core.membership.pace`, `core.watch`), from a floor and up to
+follow the round trips and how much these vary (`core.membership.pace`, `suspicion`), from a floor and up to
 a ceiling, and the presets give these. "wan" is for any network; "lan" has lower ceilings, for those who would
 rather have a view without a daemon than wait for it. The waits concern only when something is done, never
 what is then done, so daemons with different timings work together.
@@ -26,7 +26,7 @@ class Timing(Struct, frozen=True):
 
     suspect_us: int
     """A peer that has been silent for so long is suspected to have failed. A floor: with a peer whose answers
-    take long, or once took long, a daemon is more patient, see `core.watch`."""
+    take long, or once took long, a daemon is more patient, see `core.membership.suspicion`."""
     suspect_max_us: int
     """The ceiling of that patience."""
     segment_us: int

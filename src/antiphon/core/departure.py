@@ -3,7 +3,7 @@
 1. It takes no more from clients, and waits until what they have sent is at every daemon that must have it;
    they are told so, so that they know what has become of their messages.
 2. It ends their sessions, in the agreed order as any disconnect: other members see them depart.
-3. It leaves the view of daemons by its own word (`membership.leaving`), and waits until its neighbours have
+3. It announces that it leaves the view of daemons (`membership.leaving`), and waits until its neighbours have
    gone on without it.
 
 Each of these waits has a bound: what a slow receiver holds up, a view that does not come, and neighbours that
@@ -71,21 +71,21 @@ class Departure:
         elif self.phase is Phase.ENDING and (is_late or (not node.sessions and self._has_sent)):
             timing = node.membership.timing
             self._enter(Phase.LEAVING, GATHERS_MAX * timing.gather_us + limits.STOP_LEAVE_US, now_us)
-            self._say_so(now_us)
+            self._announce(now_us)
         elif self.phase is Phase.LEAVING:
             self._leave(is_late, now_us)
 
     def _leave(self, is_late: bool, now_us: int) -> None:
         membership = self._node.membership
-        company = membership.company
-        if is_late or company is None or not membership.leaving.waits_for(company, now_us):
+        working = membership.standing.working_view
+        if is_late or working is None or not membership.leaving.waits_for(working, now_us):
             membership.part(now_us)
             self.phase = Phase.GONE
             self._due_us = None
-        elif membership.is_active and company.id != self._view:
-            self._say_so(now_us)  # a view that was proposed before has taken us along once more
+        elif membership.is_active and working.id != self._view:
+            self._announce(now_us)  # a view that was proposed before has taken us along once more
 
-    def _say_so(self, now_us: int) -> None:
+    def _announce(self, now_us: int) -> None:
         self._view = self._node.view.id
         self._node.membership.leave(now_us)
 

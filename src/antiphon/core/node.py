@@ -47,6 +47,7 @@ from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.door import Door
 from antiphon.core.membership.engine import Engine, earliest_us
 from antiphon.core.membership.states import State
+from antiphon.core.membership.suspicion import Suspicion
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
@@ -57,7 +58,6 @@ from antiphon.core.stalls import Stalls
 from antiphon.core.status import describe
 from antiphon.core.streams.streams import Streams
 from antiphon.core.view import DaemonView
-from antiphon.core.watch import Watch
 from antiphon.core.working import WorkingPassage
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import frames, packet
@@ -120,10 +120,10 @@ class Node:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
-        self._watch = Watch(self.membership, config.daemon_names, now_us)
+        self._watch = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
-        self.streams.watch = self._watch
+        self.streams.suspicion = self._watch
         self.membership.start(now_us)
         self._settled_us = now_us
         self.is_settled = False
@@ -207,7 +207,7 @@ class Node:
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
-        self._watch.notice_pause(self._working(), now_us)
+        self._watch.notice_pause(now_us)
         for incoming in packet.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
@@ -248,17 +248,17 @@ class Node:
             engine.received_bytes += news.size_bytes
             self._intake.take(engine, news, from_site, now_us)
             if self._changeover is not None:
-                self.membership.progress(now_us)
+                self.membership.formation.progress(now_us)
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
-        self._watch.notice_pause(self._working(), now_us)
+        self._watch.notice_pause(now_us)
         self.membership.timeout(now_us)
         engine = self._working()
         if engine is not None:
             engine.timeout(now_us)
             if self._watch.due_us <= now_us:
-                self._watch.look(engine, self._changeover is not None, now_us)
+                self._watch.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
         self.is_settled = False
 
@@ -424,7 +424,7 @@ class Node:
         self.delivery.tell_accepted(
             {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
         )
-        self.membership.installed(recovery.together, now_us)
+        self.membership.formation.installed(recovery.together, now_us)
         self.backpressure.begin_view(recovery.together, now_us)
         self.regrouping.enter(transition)
 
@@ -529,10 +529,10 @@ class Node:
             except BadFrame as error:
                 self.counters[error.reason] += 1
                 if entry.header.flags & Flag.STATE:
-                    self.membership.refuse_state(entry.daemon, error.reason, now_us)
+                    self.membership.loss.refuse_state(entry.daemon, error.reason, now_us)
                     return
             if changeover.recovery is not None and not had_state:
-                self.membership.state_is_known(now_us)
+                self.membership.formation.state_is_known(now_us)
         self._install(changeover, now_us)
 
     def _settle_order(self, now_us: int) -> None:

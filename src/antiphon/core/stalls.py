@@ -216,7 +216,7 @@ class Stalls:
             lasted_s = (now_us - found.since_us) / 1e6
             self._patience.clear()
             detail = f"nothing moved for {lasted_s:.1f} s: {found.detail}"
-            self._node.membership.stalled(found.waits_for, detail, now_us)
+            self._node.membership.loss.stalled(found.waits_for, detail, now_us)
 
     def _standstill(self, patience: list[_Patience]) -> Standstill:
         """What these have in common."""
@@ -241,20 +241,22 @@ class Stalls:
         node = self._node
         membership = node.membership
         names = node.config.daemon_names
-        if membership.stopped_us is not None:
+        if membership.standing.stopped_us is not None:
             waits_for = node.waits_for()
             if membership.state is State.REP:
-                waits_for = (membership.representative,)
+                waits_for = (membership.standing.representative,)
             whom = f", waiting for {', '.join(names[daemon] for daemon in waits_for)}" if waits_for else ""
             current = membership.rounds.current
             why = f"; {current.detail}" if current is not None else ""
             detail = f"no view works, state {node.state}{whom}{why}"
-            return Standstill(membership.stopped_us, waits_for, detail)
+            return Standstill(membership.standing.stopped_us, waits_for, detail)
         told = [patience for patience in self._patience.values() if patience.is_worth_telling]
         if told:
             return self._standstill([one for one in told if one.wait.kind == told[0].wait.kind])
         if node.regrouping.merging is not None:
             missing = node.regrouping.merging.missing
             whom = ", ".join(names[daemon] for daemon in missing)
-            return Standstill(membership.since_us, missing, f"groups are put together, waiting for {whom}")
+            return Standstill(
+                membership.standing.since_us, missing, f"groups are put together, waiting for {whom}"
+            )
         return None

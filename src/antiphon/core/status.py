@@ -102,7 +102,7 @@ def _view(node: "Node", now_us: int) -> dict[str, object]:
         "id": view.id,
         "members": [names[number] for number in view.members],
         "links": [[names[one], names[other]] for one, other in view.links],
-        "since_us_ago": now_us - node.membership.since_us,
+        "since_us_ago": now_us - node.membership.standing.since_us,
         "is_working": node.membership.is_active,
         "groups_wait_for": [] if merging is None else [names[number] for number in merging.missing],
     }

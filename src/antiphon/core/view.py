@@ -1,4 +1,4 @@
-"""A view of daemons: who is together, and over which links."""
+"""A view of daemons: which are together, and over which links (thesis 6.1: Memb and Memb_id)."""
 
 from msgspec import Struct
 
@@ -11,12 +11,12 @@ class DaemonView(Struct, frozen=True):
     members: tuple[int, ...]
     """Daemon numbers, ascending."""
     incarnations: tuple[int, ...]
-    """Of the members, in their order."""
+    """The incarnations of the members, in their order."""
     links: tuple[tuple[int, int], ...]
     """Pairs of members, the smaller one first: the overlay."""
 
     def incarnation(self, daemon: int) -> int | None:
-        """Of a member; None for others."""
+        """The incarnation of a member; None for other daemons."""
         return self.incarnations[self.members.index(daemon)] if daemon in self.members else None
 
     def neighbours(self, daemon: int) -> tuple[int, ...]:

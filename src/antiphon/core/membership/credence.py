@@ -5,14 +5,14 @@ are taken over, and none is ever taken back: a Lamport clock that has followed a
 range stops its cluster for good, and a peer whose clock was believed to be years ahead looks silent for
 years. So what jumps further than time explains is refused at first. The daemon is asked whether it means it;
 if it answers `limits.PROOF_ROUNDS` questions of ours in a row, each with an echo of the question, and stays
-with what it said, it is believed: it was suspended, set back to a snapshot, or its wall clock was wrong by
-years. A packet that was forged or damaged finds no one who stands by it.
+with its claim, it is believed: it was suspended, set back to a snapshot, or its wall clock was wrong by
+years. No daemon stands by a packet that was forged or damaged.
 
 - A stamp is plausible up to where our own clock was when we started or last believed a jump, and from there
   on at `limits.LTS_PER_US`, plus `limits.LTS_LEAD`. No proof counts beyond `limits.LTS_CEILING`.
 - A monotonic clock is plausible if it has advanced as ours has, give or take `limits.CLOCK_LEAD_US`.
 - All other stamps in a beat (of views, proposals, searches and stations) are not ahead of its Lamport clock
-  by more than `limits.LTS_LEAD`: whoever took them over has set its clock by them.
+  by more than `limits.LTS_LEAD`: a daemon that took them over has set its clock by them.
 
 Checked by: tests/unit/test_credence.py, tests/paper/test_implausible.py.
 """
@@ -44,7 +44,7 @@ class _Clock(Struct):
 
 
 class _Claim(Struct):
-    """What a daemon has said and we do not believe yet."""
+    """What a daemon has shown and we do not believe yet."""
 
     incarnation: int
     lts: int

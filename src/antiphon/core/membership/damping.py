@@ -22,7 +22,7 @@ _NEVER_US = -(10**15)
 
 
 class Damping:
-    """What one daemon holds against another one, and for how long that one has answered without a break."""
+    """The losses of a daemon as another one counts them, and for how long it has answered without a break."""
 
     def __init__(self) -> None:
         self.losses = 0

@@ -6,7 +6,7 @@ from antiphon.config import Config
 from antiphon.core.membership.credence import DOUBTS, Credence
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.errors import BadPacket
-from antiphon.wire import membership as words
+from antiphon.wire import membership as wire
 from antiphon.wire.packet import Loose, PacketKind
 
 
@@ -28,15 +28,15 @@ class Door:
         head = incoming.head
         try:
             if head.kind == PacketKind.BEAT:
-                beat = words.parse_beat(incoming.body, self._daemons)
+                beat = wire.parse_beat(incoming.body, self._daemons)
                 self._credence.hear(self._membership.peers[head.sender], head.incarnation, beat, now_us)
                 self._membership.hear(head.sender, head.incarnation, beat, now_us)
             else:
-                proposal = words.parse_proposal(incoming.body, self._daemons)
+                proposal = wire.parse_proposal(incoming.body, self._daemons)
                 if not all(self._config.are_neighbours(*pair) for pair in proposal.pairs):
                     raise BadPacket("proposal: links that the configuration does not have")
                 self._credence.check_proposal(proposal.id, clock, now_us)
-                self._membership.propose(head.sender, proposal, now_us)
+                self._membership.receive_proposal(head.sender, proposal, now_us)
         except BadPacket as error:
             self._counters[error.reason] += 1
             if error.reason in DOUBTS:

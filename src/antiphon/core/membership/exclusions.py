@@ -9,10 +9,12 @@ blame for what an earlier one did.
 A daemon of which two processes run at the same time (`identities`) is left out, too, whichever process it is,
 until both are no longer heard.
 
-The thesis has nothing like it: its daemons do not fail in such ways. Whoever decides on an exclusion tells so
-in its station (`wire.membership`), and all who learn of it do the same: a daemon that a single member left
-out would be brought back into the view by the next one that still works with it. A strike is told there, too,
-and counts as the first one for all: it is not always the same daemon that runs out of patience first.
+The thesis has nothing like it: its daemons do not fail in such ways. A daemon that decides on an exclusion
+announces it in its station (`wire.membership`), and every daemon that learns of it does the same: a daemon
+that a single member left out would be brought back into the view by the next member that still works with it.
+A strike is announced there, too, and counts as the first one for all: it is not always the same daemon that
+runs out of patience first.
+Checked by: tests/unit/test_exclusions.py, tests/paper/test_standstill.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -31,8 +33,8 @@ TWINS = "two processes of this daemon run at the same time: end one of them"
 
 
 def culprits(waited_for: Collection[int], members: Collection[int], me: int) -> tuple[int, ...]:
-    """Whom to suspect if `me` waits in vain for some members of a view: these, or if it waits for all others
-    or for no other, itself.
+    """The daemons to blame if `me` waits in vain for some members of a view: these, or if it waits for all
+    others or for no other, itself.
 
     >>> culprits({2}, (0, 1, 2), me=0), culprits({1, 2}, (0, 1, 2), me=0), culprits({1}, (0, 1), me=0)
     ((2,), (0,), (1,))
@@ -60,7 +62,7 @@ class _Record(Struct):
 
 
 class Exclusions:
-    """Whom one daemon leaves out, itself included: then it works with no other daemon."""
+    """The daemons that one daemon leaves out, itself included: then it works with no other daemon."""
 
     def __init__(self, me: int, incarnation: int) -> None:
         self._me = me
@@ -70,23 +72,23 @@ class Exclusions:
         self._twins: dict[int, int] = {}  # daemons that run twice -> until when both processes are left out
 
     def hear(
-        self, daemon: int, incarnation: int, beat: Beat, company: DaemonView | None, now_us: int
+        self, daemon: int, incarnation: int, beat: Beat, working_view: DaemonView | None, now_us: int
     ) -> bool:
         """A beat came in. If it shows that two processes of its daemon run at the same time, both are left
-        out, and any other for a while; whether that is new and a reason to give up the view `company`."""
+        out, and any other for a while; whether that is new and a reason to give up `working_view`."""
         if not self._identities.hear(daemon, incarnation, beat.clock_us, beat.echo_us, now_us):
             return False
         is_new = self._twins.get(daemon, now_us) <= now_us
         self._twins[daemon] = now_us + limits.TWIN_OUT_US
-        return is_new and company is not None and daemon in company.members
+        return is_new and working_view is not None and daemon in working_view.members
 
-    def contradicted(self, company: DaemonView | None, proposal: Proposal, now_us: int) -> int | None:
+    def contradicted(self, working_view: DaemonView | None, proposal: Proposal, now_us: int) -> int | None:
         """The daemon that has proposed two views with one identifier, if a proposal shows that: two processes
         of it have, which have the same number and do not know of each other's clocks."""
-        if company is None or proposal.id != company.id:
+        if working_view is None or proposal.id != working_view.id:
             return None
-        are_same = (proposal.members, proposal.incarnations) == (company.members, company.incarnations)
-        if are_same and set(proposal.pairs) == set(company.links):
+        told = (proposal.members, proposal.incarnations, set(proposal.pairs))
+        if told == (working_view.members, working_view.incarnations, set(working_view.links)):
             return None
         twin = daemon_of(proposal.id)
         self._twins[twin] = now_us + limits.TWIN_OUT_US
@@ -125,7 +127,7 @@ class Exclusions:
         return blamed[0]
 
     def adopt(self, told: Iterable[Exclusion], now_us: int) -> bool:
-        """Another daemon tells whom it leaves out, or has given a strike; whether one is left out anew."""
+        """Another daemon announces exclusions and strikes; whether a daemon is left out anew."""
         is_new = False
         for daemon, incarnation, remaining_us in told:
             if incarnation == ALL_PROCESSES:
@@ -135,7 +137,7 @@ class Exclusions:
                 continue
             record = self._of(daemon, incarnation)
             if daemon == self._me or (record.is_ours and now_us < record.until_us):
-                continue  # of ourselves: the others do not work with us then, and that is enough
+                continue  # when others leave us out they do not work with us, and that is enough
             if not remaining_us:
                 if now_us - record.struck_us > limits.STRIKES_WITHIN_US:
                     record.strikes = record.times = 0
@@ -171,7 +173,7 @@ class Exclusions:
         )
 
     def told(self, now_us: int) -> tuple[Exclusion, ...]:
-        """Whom this daemon leaves out by its own decision, or has given a strike lately, for its station."""
+        """The exclusions that this daemon decided on and its strikes of late, for its station."""
         told = [
             (daemon, record.incarnation, max(0, record.until_us - now_us) if record.is_ours else 0)
             for daemon, record in sorted(self._records.items())

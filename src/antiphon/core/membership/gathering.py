@@ -1,8 +1,10 @@
 """What is known of other daemons while a view is gathered, and the view that follows from it.
 
-Follows: thesis 6.1.8 (JOIN messages carry members and representatives until everybody knows everybody).
-Deviation: what is passed on is each daemon's own word on whom it works with, so that daemons which only reach
-one another through a third are found, and pairs that work in one direction only are not relied upon.
+Follows: thesis 6.1.8 (JOIN messages carry members and representatives until all daemons know of each other).
+Deviation: what is passed on is each daemon's own station, which lists the daemons that it works with, so that
+daemons which only reach one another through a third are found, and pairs that work in one direction only are
+not relied upon.
+Checked by: tests/unit/test_gathering.py, tests/paper/test_daemon_gathering.py.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,7 @@ class Gathering:
     """The stations of one round."""
 
     def __init__(self, may_talk: Callable[[int, int], bool] = lambda one, other: True) -> None:
-        """`may_talk` says whether the configuration lets two daemons exchange packets."""
+        """`may_talk` tells whether the configuration lets two daemons exchange packets."""
         self._may_talk = may_talk
         self.stations: dict[int, Station] = {}
         self._refreshed_us: dict[int, int] = {}
@@ -27,7 +29,7 @@ class Gathering:
         self._refreshed_us.clear()
 
     def learn(self, station: Station, now_us: int) -> bool:
-        """Take a daemon's word; whether it says anything new."""
+        """Take a daemon's station; whether it has anything new."""
         known = self.stations.get(station.daemon)
         if known is not None and known.serial >= station.serial:
             return False
@@ -36,15 +38,15 @@ class Gathering:
         return known is None or _essence(known) != _essence(station)
 
     def expire(self, before_us: int) -> bool:
-        """Forget those who were not heard of since then; whether there were any."""
+        """Forget the stations that were not renewed since then; whether there were any."""
         old = [daemon for daemon, refreshed_us in self._refreshed_us.items() if refreshed_us < before_us]
         for daemon in old:
             del self.stations[daemon], self._refreshed_us[daemon]
         return bool(old)
 
     def component(self, me: int, without: frozenset[int] = frozenset()) -> tuple[frozenset[int], set[Pair]]:
-        """The daemons that `me` reaches over pairs which both ends vouch for, and these pairs; `without` are
-        left out."""
+        """The daemons that `me` reaches over pairs which both ends vouch for, and these pairs; the daemons
+        `without` are left out."""
         masks = {
             daemon: int.from_bytes(station.live, "little")
             for daemon, station in self.stations.items()
@@ -71,25 +73,25 @@ class Gathering:
         return [stations[first : first + most] for first in range(0, len(stations), most)]
 
     def vouches(self, daemon: int, other: int) -> bool:
-        """Whether `daemon` says that it works with `other`."""
+        """Whether the station of `daemon` lists `other` as one that it works with."""
         station = self.stations.get(daemon)
         return station is not None and bool(int.from_bytes(station.live, "little") >> other & 1)
 
     def is_whole(self, members: frozenset[int], leavers: frozenset[int] = frozenset()) -> bool:
-        """Whether for every view that still works somewhere in `members`, all who have it are there, or
-        leave."""
+        """Whether every view that still works for one of `members` has all of its members there, or
+        leaving."""
         counts: dict[int, int] = {}
-        company: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         for member in members:
             station = self.stations[member]
             if station.view:
                 counts[station.view] = counts.get(station.view, 0) + 1
-                company[station.view] = station.company
+                sizes[station.view] = station.company
         for leaver in leavers - members:
             view = self.stations[leaver].view
             if view in counts:
                 counts[view] += 1
-        return all(count >= company[view] for view, count in counts.items())
+        return all(count >= sizes[view] for view, count in counts.items())
 
 
 def _essence(station: Station) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """Two processes of one daemon at the same time: a mistake of operators that would keep all others busy.
 
-Both say that they are the same daemon. Whoever hears both takes each for a restart of the other, and ends its
-view for it, again and again. A restart is different: whoever was there before is never heard again, but for
+Both bear the name of one daemon. A daemon that hears both takes each for a restart of the other, and ends its
+view for it, again and again. A restart is different: the process before it is never heard again, but for
 packets that are late.
 
 - Proof: a process answers something that we sent after another process of the same daemon had answered
@@ -9,7 +9,7 @@ packets that are late.
 - Only one of the two may hear us. So it counts, too, if they are heard in turns for longer than any packet is
   under way.
 
-The thesis has nothing like it. What follows is decided by `daemons` and `exclusions`: neither of the two
+The thesis has nothing like it. What follows is decided by `exclusions` and `loss`: neither of the two
 processes is taken into a view as long as both are heard.
 Checked by: tests/unit/test_identities.py, the scenario `twins` and its mutants.
 """

@@ -3,7 +3,7 @@
 Follows: thesis 6.1 names the timeouts and leaves their values to the network.
 Deviation: those that wait for answers of other daemons are derived from measured round trips and what these
 vary by, so that one setting suits a LAN and a path of half a second. Each property gives its formula.
-Suspicion of single neighbours is in `core.watch`.
+Suspicion of single neighbours is in `suspicion`.
 """
 
 from collections.abc import Collection, Mapping

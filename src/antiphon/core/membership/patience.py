@@ -6,14 +6,14 @@ GATHERS_MAX = 6
 """A gathering that always brings something new ends after so many times its usual length."""
 STUCK_RECOVERIES = 10
 """A view that is being formed is given up after so many recovery times without news: a member that has got
-everything sees nothing of what others still send each other, perhaps over slow links. Those who wait for a
-member that has failed find out by its silence, much sooner."""
+everything sees nothing of what others still send each other, perhaps over slow links. A member
+that waits for one that has failed finds out by its silence, much sooner."""
 STATIONS_PER_BEAT = 24
 """So many stations fit a packet that crosses every path whole."""
 LONG_STATIONS_PER_BEAT = 3
-"""The same while some of them tell of daemons that are left out or damped."""
+"""So many stations fit such a packet while some of them announce daemons that are left out or damped."""
 BETTER_AFTER_US = 30_000_000
 """A link that is missing between two members is added when they have heard each other for so long without a
-break: every view change costs everybody a stop, and the view works without it."""
+break: every view change stops all members for a while, and the view works without it."""
 PATIENCE_GATHERS = 9
 """How many gatherings a daemon waits for another one's proposal."""

@@ -1,6 +1,6 @@
 """What a daemon knows of each other one it may talk to: whether both hear each other, and how far away it is.
 
-Follows: NAVTECH's split into a suspector that watches and a detector that decides (here `daemons`), and the
+Follows: NAVTECH's split into a suspector that watches and a detector that decides (here `loss`), and the
 probing of thesis 6.1.5. Deviations: hearing a peer is not enough, because a link that works in one direction
 only would make views come and go for ever: a peer counts as live only when its beats echo ours. Peers that
 are not in the view are probed for ever, with back-off in seconds. A peer that is lost again and again counts
@@ -25,7 +25,7 @@ class Peer:
     def __init__(self, number: int, now_us: int) -> None:
         self.number = number
         self.incarnation = 0
-        """Of its newest beat; 0: it was never heard."""
+        """The incarnation of its newest beat; 0: it was never heard."""
         self.heard_us = -(10**15)
         self.echoed_us = -(10**15)
         """The newest clock value of ours that it has heard."""

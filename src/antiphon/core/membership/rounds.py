@@ -31,7 +31,7 @@ class Reason(Enum):
     BETTER_LINK = "better-link"
     """Two members that should have a link to each other, and had none, hear each other again."""
     LEAVING = "leaving"
-    """A member of the view, or this daemon itself, was told to stop and leaves by its own word."""
+    """A member of the view, or this daemon itself, was told to stop and has announced that."""
     ASKED = "asked"
     """A member of the view gathers."""
     STUCK = "stuck"
@@ -45,9 +45,9 @@ class Reason(Enum):
     UNANSWERED = "unanswered"
     """No proposal came."""
     ALONE = "alone"
-    """The search in this site is over and this daemon speaks for it."""
+    """The search in this site is over and this daemon represents it."""
     REPRESENTED = "represented"
-    """The search in this site is over and another daemon speaks for it."""
+    """The search in this site is over and another daemon represents this one."""
     PROPOSED = "proposed"
     """A view is being formed."""
     STATE_KNOWN = "state-known"
@@ -55,7 +55,7 @@ class Reason(Enum):
     INSTALLED = "installed"
     """A view is complete."""
     NOTHING_NEW = "nothing-new"
-    """There was nobody to merge with."""
+    """The search has led to no better view."""
 
 
 class Round(Struct):
@@ -69,16 +69,16 @@ class Round(Struct):
     """(state, microseconds spent in it), in order."""
     ended_us: int | None = None
     ended: str = ""
-    """How: a word for people and scripts."""
+    """How the round ended, for people and scripts."""
     view: int | None = None
     members: tuple[int, ...] = ()
     joined: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
     recovered_bundles: int = 0
-    """Of the old view, that were missing here and came."""
+    """Bundles of the old view that were missing here and came."""
     recovered_bytes: int = 0
     resent_bundles: int = 0
-    """Of the old view, that this daemon sent to others."""
+    """Bundles of the old view that this daemon sent to others."""
     resent_bytes: int = 0
 
 

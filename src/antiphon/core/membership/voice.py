@@ -1,4 +1,4 @@
-"""How a daemon speaks to others beside the links of a view: packets that belong to none."""
+"""Beats and proposals as packets: they are sent beside the links of a view and belong to none."""
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram

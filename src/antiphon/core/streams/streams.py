@@ -7,7 +7,7 @@ from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.links.tcp import Stream, TcpLink
 from antiphon.core.membership.engine import Engine
-from antiphon.core.watch import Watch
+from antiphon.core.membership.suspicion import Suspicion
 from antiphon.errors import BadPacket
 from antiphon.wire import packet
 from antiphon.wire.packet import Packet
@@ -27,9 +27,9 @@ class Streams:
         counters: Counter[str],
         datagrams: list[Datagram],
     ) -> None:
-        """`working` has the links that are in use, `receive` takes packets; `watch` is still to be set."""
+        """`working` has the links in use, `receive` takes packets; `suspicion` is still to be set."""
         self.states = {peer: Stream() for peer in config.stream_peers_of(me)}
-        self.watch: Watch
+        self.suspicion: Suspicion
         self._working = working
         self._receive = receive
         self._counters = counters
@@ -40,7 +40,7 @@ class Streams:
 
         The buffer may be used again after the call. What is refused is counted.
         """
-        self.watch.notice_pause(self._working(), now_us)
+        self.suspicion.notice_pause(now_us)
         try:
             incoming = packet.parse(data)
         except BadPacket as error:
@@ -67,7 +67,7 @@ class Streams:
         link = self._link(peer)
         if link is not None:
             link.disconnected(reason)
-            self.watch.due_us = now_us
+            self.suspicion.due_us = now_us
 
     def stream_moved(self, peer: int, waiting_bytes: int, now_us: int) -> None:
         """Of what the driver has taken over for this daemon, so much still waits to be written."""

@@ -1,7 +1,7 @@
 """Mutants of the damping: what flaps keeps those who are well from working, or stays out for no reason."""
 
-from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.damping import Damping
+from antiphon.core.membership.loss import Loss
 from antiphon.core.membership.rounds import Reason
 from antiphon.simulator.mutants.mutant import Mutant, Original
 
@@ -27,14 +27,13 @@ def _forgiven_at_once(original: Original) -> Original:
 def _pairs_alone(original: Original) -> Original:
     """A loss counts for the daemon that has noticed it, against the one whose link it was."""
 
-    def lose(
-        membership: DaemonMembership, reason: Reason, peer: int | None, detail: str, now_us: int
-    ) -> None:
-        flapping = membership.flapping
+    def lose(loss: Loss, reason: Reason, peer: int | None, detail: str, now_us: int) -> None:
+        presence = loss._presence
+        flapping = presence.flapping
         is_noticed = peer is not None and reason in (Reason.SILENCE, Reason.LINK_FAILED)
         flapping.fading = flapping.fading & {peer} if is_noticed else frozenset()
-        original(membership, reason, peer, detail, now_us)
-        for other in membership.peers.values():  # and not for those who are without it in the next view
+        original(loss, reason, peer, detail, now_us)
+        for other in presence.peers.values():  # and not for those who are without it in the next view
             other.damping.lost_us = now_us
         vars(flapping)["follow"] = lambda *told: None
 
@@ -59,7 +58,7 @@ DAMPING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "pairs alone", "a daemon that flaps is damped by one of the others at a time",
-        frozenset(("steadiness",)), DaemonMembership, "_lose", _pairs_alone, "lasting",
+        frozenset(("steadiness",)), Loss, "lose", _pairs_alone, "lasting",
         seeds=30, shown_by=23,
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from antiphon.core.membership.gathering import Pair
 from antiphon.core.membership.identities import Identities
 from antiphon.core.membership.pace import Pace
 from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.proposals import Proposals
 from antiphon.core.membership.voice import Voice
 from antiphon.core.node import Node
 from antiphon.core.view import DaemonView
@@ -76,7 +77,7 @@ def _strangers_ignored(original: Original) -> Original:
     """Only daemons of the own site are met while a view works."""
 
     def meet(membership: DaemonMembership, peer: Peer, *arguments: Any, **others: Any) -> None:
-        if peer.number in membership._site_mates:
+        if peer.number in membership.presence.site_mates:
             original(membership, peer, *arguments, **others)
 
     return meet
@@ -97,23 +98,24 @@ def _links_as_configured(original: Original) -> Original:
 
 
 def _older_proposal_accepted(original: Original) -> Original:
-    def propose(membership: DaemonMembership, sender: int, proposal: Proposal, now_us: int) -> None:
-        promised, membership.promised = membership.promised, 0
-        original(membership, sender, proposal, now_us)
-        membership.promised = membership.promised or promised
+    def receive(proposals: Proposals, sender: int, proposal: Proposal, now_us: int) -> None:
+        standing = proposals._standing
+        promised, standing.promised = standing.promised, 0
+        original(proposals, sender, proposal, now_us)
+        standing.promised = standing.promised or promised
 
-    return propose
+    return receive
 
 
 def _identifiers_without_daemon(original: Original) -> Original:
     """The identifier of a view is a mere time: those who propose at the same time give the same one."""
 
-    def propose(membership: DaemonMembership, members: frozenset[int], pairs: set[Pair], now_us: int) -> None:
-        host: Any = membership._host
+    def propose(proposals: Proposals, members: frozenset[int], pairs: set[Pair], now_us: int) -> None:
+        host: Any = proposals._host
         tick = host.tick
         host.tick = lambda: tick() & ~1023
         try:
-            original(membership, members, pairs, now_us)
+            original(proposals, members, pairs, now_us)
         finally:
             del host.tick
 
@@ -243,12 +245,12 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "older proposal accepted", "a proposal counts although a newer one was accepted before",
-        frozenset(("2.3", "2.4", "2.20")), DaemonMembership, "propose", _older_proposal_accepted, "swarm",
+        frozenset(("2.3", "2.4", "2.20")), Proposals, "receive", _older_proposal_accepted, "swarm",
         seeds=40, shown_by=6,
     ),
     Mutant(
         "identifiers without daemon", "two views that are proposed at the same time have one identifier",
-        frozenset(("2.4", "2.20")), DaemonMembership, "_propose", _identifiers_without_daemon, "partition",
+        frozenset(("2.4", "2.20")), Proposals, "propose", _identifiers_without_daemon, "partition",
     ),
     Mutant(
         "wall clock ignored", "a restarted daemon begins with the identifiers of its life before",

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.exclusions import Exclusions
+from antiphon.core.membership.formation import Formation
 from antiphon.core.stalls import Stalls
 from antiphon.simulator.mutants.mutant import Mutant, Original
 
@@ -26,7 +26,7 @@ def _patience_without_end(original: Original) -> Original:
 
 def _forming_unwatched(original: Original) -> Original:
     """Time that passes counts as progress."""
-    return lambda membership, now_us: membership.progress(now_us)
+    return lambda formation, now_us: formation.progress(now_us)
 
 
 def _left_out_for_ever(original: Original) -> Original:
@@ -50,7 +50,7 @@ STANDSTILL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "forming-unwatched", "a view that is being formed is never given up for lack of progress",
-        frozenset(("2.16", "2.17")), DaemonMembership, "_watch_forming", _forming_unwatched, "poisoned",
+        frozenset(("2.16", "2.17")), Formation, "watch", _forming_unwatched, "poisoned",
         seeds=30, shown_by=20,
     ),
     Mutant(

@@ -5,6 +5,7 @@ from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.leaving import Leaving
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Reason
+from antiphon.core.membership.search import Search
 from antiphon.core.view import DaemonView
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.wire.membership import Beat
@@ -25,22 +26,22 @@ def _word_ends_the_view(original: Original) -> Original:
     """As if silence had told it."""
 
     def join_search(membership: DaemonMembership, peer: Peer, beat: Beat, now_us: int) -> None:
-        leaver = membership.leaving.newest(beat.stations, membership.view)
+        leaver = membership.leaving.newest(beat.stations, membership.standing.view)
         if leaver is None:
             original(membership, peer, beat, now_us)
         else:
-            membership._lose(Reason.LEAVING, leaver, "a member leaves", now_us)
+            membership.loss.lose(Reason.LEAVING, leaver, "a member leaves", now_us)
 
     return join_search
 
 
 def _links_not_tried(original: Original) -> Original:
-    return lambda membership, leaver, now_us: None
+    return lambda search, leaver, now_us: None
 
 
 def _word_for_every_process(original: Original) -> Original:
     def is_leaving(leaving: Leaving, daemon: int, incarnation: int, now_us: int) -> bool:
-        return daemon in leaving._said
+        return daemon in leaving._announced
 
     return is_leaving
 
@@ -60,7 +61,7 @@ STOPS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "links not tried", "paths that the view without a leaver needs are not tried before it is proposed",
-        frozenset(("stop",)), DaemonMembership, "_part_with", _links_not_tried, "stops", shown_by=1,
+        frozenset(("stop",)), Search, "_part_with", _links_not_tried, "stops", shown_by=1,
     ),
     Mutant(
         "word for every process", "a daemon that has left is not taken in again",
