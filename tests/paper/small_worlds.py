@@ -302,11 +302,14 @@ class Cluster(PassingTime):
         service: Service = Service.AGREED,
         flags: int = 0,
     ) -> None:
-        daemon, session = self._clients[client]
         groups = [groups] if isinstance(groups, str) else groups
         names = bundle.names_area(client, groups)
-        data = bytearray(b"".join(bundle.encode(names, len(groups), service, payloads, flags=flags)))
-        self.nodes[daemon].submit(session, data, self.now_us)
+        self.submit(client, b"".join(bundle.encode(names, len(groups), service, payloads, flags=flags)))
+
+    def submit(self, client: str, data: bytes) -> None:
+        """A client hands over a bundle that is written already."""
+        daemon, session = self._clients[client]
+        self.nodes[daemon].submit(session, bytearray(data), self.now_us)
         self._drain(daemon)
 
     def payloads(self, client: str) -> list[bytes]:

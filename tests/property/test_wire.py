@@ -12,7 +12,8 @@ from antiphon import limits
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
 from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
-from antiphon.wire import bundle, frames, packet
+from antiphon.wire import bundle, extensions, frames, packet
+from antiphon.wire.extensions import SKIPPABLE, Extension
 from antiphon.wire.packet import Data, Fragment, Head, Item, Packet, PacketKind, Pressure, Skip, Update
 
 often = settings(deadline=None, max_examples=200)
@@ -296,6 +297,10 @@ def test_a_flipped_bit_anywhere_costs_the_packet_and_no_other() -> None:
 # Bundles --------------------------------------------------------------------------------------------------
 
 names = st.text(st.characters(min_codepoint=0x24, max_codepoint=0x7E), min_size=1, max_size=31)
+extended = st.just(()) | st.dictionaries(
+    st.integers(SKIPPABLE, 0xFFFF), st.binary(max_size=40), max_size=4
+).map(lambda values: tuple(Extension(type_, values[type_]) for type_ in sorted(values)))
+"""Extensions that every receiver may skip."""
 many_payloads = st.lists(st.binary(max_size=40), min_size=1, max_size=12)
 
 
@@ -308,11 +313,13 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     others = 0xFF80_C0C0  # bits of marks that are neither a service nor forbidden to clients
     marks = draw(st.just(0) | u32.map(lambda bits: bits & others | 1 << service))
     payloads = draw(many_payloads)
+    fields = draw(extended)
     data = bytearray().join(
         bundle.encode(
-            area, len(groups), service, payloads, flags=flags, tag=tag, sent_us=sent_us, marks=marks
+            area, len(groups), service, payloads,
+            flags=flags, tag=tag, sent_us=sent_us, marks=marks, extensions=fields,
         )
-    )
+    )  # fmt: skip
     daemon, session, incarnation = draw(u16), draw(u32), draw(u32)
     sequence, number, previous, lts, aru = (draw(counters) for _ in range(5))
     destinations = draw(u64)
@@ -333,7 +340,7 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     )
     header = bundle.Header(
         len(data), service, flags, area, len(payloads), tag, daemon, session, incarnation,
-        sequence, number, previous, lts, aru, destinations, sent_us, marks,
+        sequence, number, previous, lts, aru, destinations, sent_us, marks, fields,
     )  # fmt: skip
     return bytes(data), header, payloads
 
@@ -342,7 +349,8 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
 @given(bundles())
 def test_bundles_survive_the_wire(made: tuple[bytes, bundle.Header, list[bytes]]) -> None:
     data, header, payloads = made
-    assert bundle.parse(data) == bundle.parse_from_client(bytearray(data)) == header
+    assert bundle.parse(data) == bundle.parse_from_daemon(bytearray(data)) == header
+    assert header.extensions or bundle.parse_from_client(bytearray(data)) == header
     assert bundle.payloads(memoryview(data), header) == payloads
     messages = bundle.decode(data)
     assert [message.payload for message in messages] == payloads
@@ -384,6 +392,30 @@ def test_damaged_bundles_are_bundles_or_bad_frames(data: st.DataObject) -> None:
         answers(read, with_its_length)
     if answers(bundle.parse_from_client, with_its_length):
         assert answers(bundle.decode, with_its_length)
+
+
+@often
+@given(st.lists(st.tuples(u16, st.binary(max_size=20)), max_size=5), st.binary(max_size=5))
+def test_extensions_are_read_as_they_were_written_or_refused(
+    fields: list[tuple[int, bytes]], rest: bytes
+) -> None:
+    written = tuple(Extension(type_, value) for type_, value in fields)
+    area = extensions.encode(written)
+    assert extensions.size_bytes(written) == len(area)
+    types = [type_ for type_, _ in fields]
+    is_fine = types == sorted(set(types)) and all(type_ & SKIPPABLE for type_ in types)
+    assert answers(extensions.parse, area) == is_fine
+    if is_fine:
+        assert extensions.parse(area) == written
+    if answers(extensions.parse, area + rest):
+        assert extensions.encode(extensions.parse(area + rest)) == area + rest
+
+
+@often
+@given(junk)
+def test_any_bytes_are_extensions_or_bad_frames(data: bytes) -> None:
+    if answers(extensions.parse, data):
+        assert extensions.encode(extensions.parse(data)) == data
 
 
 @often

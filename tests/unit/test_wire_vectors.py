@@ -247,11 +247,10 @@ def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> N
 # The bundle -----------------------------------------------------------------------------------------------
 
 BUNDLE_HEAD = (
-    "0000007B            # length",
+    "0000007F            # length",
     "01                  # kind: bundle",
     "04                  # service: agreed",
-    "01                  # flags: self-discard",
-    "02                  # group_count",
+    "0001                # flags: self-discard",
     "0014                # names_bytes",
     "0003                # message_count",
     "FFF9                # tag: -7",
@@ -270,6 +269,8 @@ BUNDLE_STAMP = (
 BUNDLE_REST = (
     "00000000000F4240    # sent_us: 1,000,000",
     "90000090            # marks",
+    "0002                # group_count",
+    "0000                # extensions_bytes",
     "09 23616E6E2365617374     # sender: #ann#east",
     "04 6E657773         # first group: news",
     "04 63686174         # second group: chat",
@@ -364,17 +365,21 @@ def test_flags_of_bundles() -> None:
 @pytest.mark.parametrize(
     ("offset", "byte", "reason"),
     [
-        (3, 0x76, "wrong length or kind"),
+        (3, 0x7A, "wrong length or kind"),
         (4, 0x02, "wrong length or kind"),
         (5, 0x06, "unknown service"),
-        (7, 0x01, "wrong number of names"),
+        (6, 0x01, "unknown flags"),
+        (6, 0x80, "unknown flags"),
         (8, 0x10, "too many names"),
         (9, 0x13, "a name does not fit"),
         (10, 0x01, "longer than its frame"),
         (11, 0x00, "no message"),
-        (84, 0x00, "a name does not fit"),
-        (84, 0x20, "a name does not fit"),
-        (86, 0xE9, "a name is not ASCII"),
+        (85, 0x01, "wrong number of names"),
+        (86, 0x01, "longer than its frame"),
+        (87, 0x01, "an extension is cut short"),
+        (88, 0x00, "a name does not fit"),
+        (88, 0x20, "a name does not fit"),
+        (90, 0xE9, "a name is not ASCII"),
     ],
 )
 def test_one_wrong_byte_in_a_bundle_has_its_reason(offset: int, byte: int, reason: str) -> None:
@@ -387,13 +392,13 @@ def test_one_wrong_byte_in_a_bundle_has_its_reason(offset: int, byte: int, reaso
 @pytest.mark.parametrize(
     ("offset", "byte", "reason"),
     [
-        (6, 0x02, "flags that a client may not set"),
-        (6, 0x04, "flags that a client may not set"),
-        (6, 0x08, "flags that a client may not set"),
-        (6, 0x10, "flags that a client may not set"),
-        (6, 0x20, "flags that a client may not set"),
-        (6, 0x40, "flags that a client may not set"),
-        (107, 0x06, "payloads do not fill it"),
+        (7, 0x02, "flags that a client may not set"),
+        (7, 0x04, "flags that a client may not set"),
+        (7, 0x08, "flags that a client may not set"),
+        (7, 0x10, "flags that a client may not set"),
+        (7, 0x20, "flags that a client may not set"),
+        (7, 0x40, "flags that a client may not set"),
+        (111, 0x06, "payloads do not fill it"),
     ],
 )
 def test_what_a_client_may_not_write_has_its_reason(offset: int, byte: int, reason: str) -> None:

@@ -145,7 +145,7 @@ class Origin:
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session, self._incarnation, sequence, number, previous, lts, aru, destinations,
-            header.sent_us,
+            header.sent_us, header.marks, header.extensions,
         )  # fmt: skip
         bundles.stamp(data, stamped)
         if self._observer is not None:
@@ -169,7 +169,7 @@ class Origin:
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session.number, self._incarnation, session.sequence, self._unreliable_number, 0,
-            lines.clock, lines.aru, destinations, header.sent_us,
+            lines.clock, lines.aru, destinations, header.sent_us, header.marks, header.extensions,
         )  # fmt: skip
         bundles.stamp(data, stamped)
         session.sequence += header.message_count

@@ -20,7 +20,7 @@ from antiphon.errors import BadFrame
 from antiphon.types import Left, SlowReceiver, TransitionalSignal, View
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 STOPPING = "stopping"
 """The code of a Goodbye or Refuse because the daemon stops: another daemon may take the client."""

@@ -17,6 +17,7 @@ from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire import membership, packet, streams, token
 from antiphon.wire.bundle import Header
+from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import (
     Ack,
     Data,
@@ -309,10 +310,14 @@ def bundle_bytes(whole: Bundle) -> bytes:
                 _names_in(names) - 1,
                 Service(int(header.service)),
                 [bytes(payload) for payload in whole.payloads],
-                flags=header.flags % 2**8,
+                flags=header.flags % 2**16,
                 tag=(header.tag + 2**15) % 2**16 - 2**15,
                 sent_us=header.sent_us % 2**64,
                 marks=header.marks % 2**32,
+                extensions=[
+                    Extension(extension.type % 2**16, bytes(extension.value))
+                    for extension in header.extensions
+                ],
             )
         )
         bundles.stamp(written, _stampable(header))
@@ -338,7 +343,7 @@ def _names_in(area: bytes) -> int:
     while place < len(area):
         place += 1 + area[place]
         count += 1
-    return min(max(1, count), 255)
+    return min(max(1, count), 2**16)
 
 
 # Connections between daemons ------------------------------------------------------------------------------
