@@ -9,7 +9,7 @@ from passing_time import WITHIN_US, PassingTime
 
 from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Signs
 from antiphon.core.membership.rounds import Reason
@@ -53,7 +53,7 @@ class LinkPair:
         self.lose: Callable[[int, Packet], bool] = lambda receiver, incoming: False
         self.seen: list[tuple[int, Packet]] = []
         self.received: list[list[bytes]] = [[], []]
-        self._out: list[list[Datagram]] = [[], []]
+        self._out = [Outbox(), Outbox()]
         path = LinkConfig(
             ("s0", "s1"),
             packet_bytes=packet_bytes,

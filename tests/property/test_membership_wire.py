@@ -211,7 +211,7 @@ def test_any_bytes_are_groups_or_a_bad_frame(body: bytes) -> None:
 def deliver(cluster: Cluster, kind: PacketKind, body: bytes, incarnation: int) -> None:
     """A packet of daemon 1 comes to daemon 0, whether it was sent or not."""
     prefix = packet.prefix(kind, digest=cluster.config.digest, sender=1, receiver=0, incarnation=incarnation)
-    data = packet.whole(prefix, body)
+    data = packet.whole(prefix, body, counter=1)
     cluster.nodes[0].receive(memoryview(data), len(data), cluster.now_us)
     cluster._drain(0)
 

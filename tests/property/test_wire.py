@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate, product
 
 import msgspec
@@ -59,13 +60,15 @@ items = st.one_of(fragments(), updates, skips, pressures)
 
 
 @st.composite
-def prefixes(draw: st.DrawFn, kind: PacketKind) -> tuple[bytes, Callable[[int], Head]]:
+def prefixes(draw: st.DrawFn, kind: PacketKind) -> tuple[bytes, Callable[[int, int], Head]]:
     """The fixed part of a head, and the heads that begin with it."""
     digest, sender, receiver, incarnation, view = draw(u32), draw(u16), draw(u16), draw(u32), draw(u64)
     fixed = packet.prefix(
         kind, digest=digest, sender=sender, receiver=receiver, incarnation=incarnation, view=view
     )
-    return fixed, lambda number: Head(kind, digest, sender, receiver, incarnation, view, number)
+    return fixed, lambda counter, number: Head(
+        kind, digest, sender, receiver, incarnation, view, counter, number
+    )
 
 
 def item_bytes(item: Item) -> bytes:
@@ -84,26 +87,28 @@ def item_bytes(item: Item) -> bytes:
 def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
     """A packet of any kind: its bytes, and the value they stand for."""
     kind = draw(st.sampled_from(PacketKind))
-    fixed, head = draw(prefixes(kind))
+    fixed, head_of = draw(prefixes(kind))
+    counter = draw(u64)
+    head = partial(head_of, counter)
     match kind:
         case PacketKind.HELLO:
             clock, echo = draw(u64), draw(u64)
-            return packet.hello(fixed, clock, echo), packet.Hello(head(0), clock, echo)
+            return packet.hello(fixed, clock, echo, counter=counter), packet.Hello(head(0), clock, echo)
         case PacketKind.ACK:
             aru, highest, delay, question = draw(u64), draw(u64), draw(u32), draw(st.booleans())
-            data = packet.ack(fixed, aru, highest, delay, question)
+            data = packet.ack(fixed, aru, highest, delay, question, counter=counter)
             return data, packet.Ack(head(int(question)), aru, highest, delay)
         case PacketKind.NACK:
             aru = draw(u64)
             ranges = draw(st.lists(st.tuples(u64, u32), max_size=limits.NACK_RANGES_MAX))
-            return packet.nack(fixed, aru, ranges), packet.Nack(head(0), aru, ranges)
+            return packet.nack(fixed, aru, ranges, counter=counter), packet.Nack(head(0), aru, ranges)
         case PacketKind.DATA | PacketKind.UNRELIABLE:
             number, carried = draw(u64), draw(st.lists(items, max_size=5))
-            data = packet.whole(fixed, b"".join(map(item_bytes, carried)), number)
+            data = packet.whole(fixed, b"".join(map(item_bytes, carried)), number, counter=counter)
             return data, Data(head(number), 1, carried, len(data))
         case _:
             body = draw(junk)
-            return packet.whole(fixed, body), packet.Loose(head(0), body)
+            return packet.whole(fixed, body, counter=counter), packet.Loose(head(0), body)
 
 
 def mended(data: bytes, segment_bytes: int) -> bytes:
@@ -202,8 +207,8 @@ def trains(draw: st.DrawFn) -> tuple[list[bytes], int]:
     step, count = draw(st.integers(1, 40) | st.integers(1_000, 1_300)), draw(st.integers(1, 12))
     start = draw(st.integers(0, 50))
     fragment = draw(fragments(sizes=st.just(start + step * count)))
-    first = draw(st.integers(0, (1 << 64) - count))
-    buffers = packet.fragment_train(fixed, first, fragment, start, step, count)
+    first, counter = draw(st.integers(0, (1 << 64) - count)), draw(st.integers(0, (1 << 64) - count))
+    buffers = packet.fragment_train(fixed, first, fragment, start, step, count, counter=counter)
     joined = b"".join(buffers)
     size = packet.FRAGMENT_PACKET_BYTES + step + packet.CHECK_BYTES
     return [joined[at : at + size] for at in range(0, len(joined), size)], size
@@ -263,7 +268,7 @@ def test_every_byte_of_the_start_of_a_packet_counts() -> None:
     """In one packet of a train, and in all of them alike."""
     fixed = packet.prefix(PacketKind.DATA, digest=1, sender=2, receiver=3, incarnation=4)
     fragment = Fragment(source=1, number=1, destinations=1, total=31, offset=1, body=bytes(range(30)))
-    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3))
+    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
     size = len(train) // 3
     for offset, change in product(range(packet.FRAGMENT_PACKET_BYTES), (1, 2, 3, 6, 0x80, 0xFF)):
         for which in ((0,), (1,), (2,), (0, 1, 2)):
@@ -281,7 +286,7 @@ def test_every_byte_of_the_start_of_a_packet_counts() -> None:
 def test_a_flipped_bit_anywhere_costs_the_packet_and_no_other() -> None:
     fixed = packet.prefix(PacketKind.DATA, digest=1, sender=2, receiver=3, incarnation=4)
     fragment = Fragment(source=1, number=1, destinations=1, total=31, offset=1, body=bytes(range(30)))
-    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3))
+    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
     size = len(train) // 3
     first, _, third = one_by_one(train, size)
     for bit in range(8 * size):

@@ -91,7 +91,7 @@ def forged(digest: int, sender: int, receiver: int, incarnation: int, lts: int) 
         PacketKind.BEAT, digest=digest, sender=sender, receiver=receiver, incarnation=incarnation
     )
     beat = Beat(limits.COUNTER_MAX, 0, True, 1, 0, 0, lts, sender)
-    return packet.whole(prefix, membership.encode(beat))
+    return packet.whole(prefix, membership.encode(beat), counter=1)
 
 
 @pytest.mark.parametrize("is_checked", [True, False])

@@ -130,10 +130,10 @@ def foreign_packets(digest: int) -> dict[str, bytes]:
         "packet: too short": b"hello",
         "packet: not ours": garbage(5, 1_400),
         "packet: unknown version": ours[:1] + b"\xff" + ours[2:] + bytes(30),
-        "packet: checksum": packet.ack(ours, 0, 0, 0)[:-1] + b"?",
-        "packet: unknown kind or wrong size": packet.whole(ours, b"odd"),
-        "packet: other configuration": packet.ack(other_cluster, 0, 0, 0),
-        "packet: not from a neighbour": packet.ack(stranger, 0, 0, 0),
+        "packet: checksum": packet.ack(ours, 0, 0, 0, counter=1)[:-1] + b"?",
+        "packet: unknown kind or wrong size": packet.whole(ours, b"odd", counter=1),
+        "packet: other configuration": packet.ack(other_cluster, 0, 0, 0, counter=1),
+        "packet: not from a neighbour": packet.ack(stranger, 0, 0, 0, counter=1),
     }
 
 

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import msgspec
 import pytest
-from vectors import checked, head_of, head_vector, octets, prefix_of
+from vectors import COUNTER, checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
 from antiphon.core.groups import events
@@ -72,7 +72,7 @@ def _damping(*dampings: tuple[int, int, int]) -> Station:
 
 
 def loose(kind: PacketKind, body: bytes) -> bytes:
-    return packet.whole(prefix_of(kind, view=0), body)
+    return packet.whole(prefix_of(kind, view=0), body, counter=COUNTER)
 
 
 def test_beat() -> None:

@@ -23,7 +23,7 @@ def reach(segments: tuple[tuple[int, ...], ...] = ((0,), (1,), (2,))) -> Reach:
 
 
 def check(item: Item, *, bounds: Reach | None = None, kind: PacketKind = PacketKind.DATA, to: int = 0) -> str:
-    head = Head(kind, 7, 1, to, 101, VIEW, 1)
+    head = Head(kind, 7, 1, to, 101, VIEW, 1, 1)
     try:
         (bounds or reach()).check(Data(head, 1, [item], 100), NOW_US)
     except BadPacket as error:

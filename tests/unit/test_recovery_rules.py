@@ -268,7 +268,7 @@ def test_the_largest_bundle_can_be_sent_again() -> None:
     wrapped = len(control_bundle(bytes(limits.FRAME_MAX_BYTES), Flag.RECOVERED))
     fragment = Fragment(0, 1, ALL, wrapped, wrapped - 5, b"bytes")
     prefix = packet.prefix(PacketKind.DATA, digest=0, sender=0, receiver=1, incarnation=1, view=VIEW)
-    data = packet.whole(prefix, b"".join(packet.fragment_item(fragment, 0, 5)), 1)
+    data = packet.whole(prefix, b"".join(packet.fragment_item(fragment, 0, 5)), 1, counter=1)
     parsed = packet.parse(memoryview(data))
     assert isinstance(parsed, Data) and parsed.items == [fragment]
 

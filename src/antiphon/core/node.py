@@ -28,7 +28,7 @@ from antiphon.config import Config
 from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.departure import Departure
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
@@ -85,7 +85,7 @@ class Node:
         self.name = name
         self.me = config.daemon_number(name)
         self.site = config.site_of(self.me)
-        self.datagrams: list[Datagram] = []
+        self.datagrams = Outbox()
         self.frames: list[tuple[tuple[int, ...], bytes | bytearray | memoryview]] = []
         self.endings: list[tuple[int, frames.Goodbye]] = []
         self.counters: Counter[str] = Counter()

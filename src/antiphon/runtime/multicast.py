@@ -16,7 +16,7 @@ from collections.abc import Collection
 
 from antiphon import config as configuration
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, DatagramCounter
 from antiphon.errors import BadPacket
 from antiphon.runtime.udp import Deliver, UdpSocket, enlarge
 from antiphon.wire import packet
@@ -49,7 +49,16 @@ def group_of(config: Config, site: int) -> tuple[str, int]:
 class Multicast:
     """The multicast group of one daemon's site."""
 
-    def __init__(self, config: Config, me: int, incarnation: int, udp: UdpSocket, now_us: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        me: int,
+        incarnation: int,
+        udp: UdpSocket,
+        counter: DatagramCounter,
+        now_us: int,
+    ) -> None:
+        """`counter` is that of the node, because probes are datagrams of the same process."""
         site = config.site_of(me)
         self.address = group_of(config, site)
         self.reason = ""
@@ -60,6 +69,7 @@ class Multicast:
         self._own = _SENDER.pack(me)
         self._incarnation = incarnation
         self._udp = udp
+        self._counter = counter
         self._answered_us: dict[int, int] = {}
         self._probe_us = now_us
         self._wait_us = PROBE_FIRST_US
@@ -169,7 +179,8 @@ class Multicast:
         data = packet.whole(
             packet.prefix(
                 kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation
-            )
+            ),
+            counter=self._counter.take(),
         )
         self._udp.send(Datagram(receiver, [data], len(data), len(data)))
 

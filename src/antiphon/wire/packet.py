@@ -2,7 +2,7 @@
 
     offset size  field
      0     1    magic          0xA7
-     1     1    version        5
+     1     1    version        6
      2     1    kind           see PacketKind
      3     1    seal           0: plain, and the packet ends in a checksum. Otherwise a key number: the body
                                is encrypted and the packet ends in a tag of 16 bytes. Every size below
@@ -12,12 +12,17 @@
     10     2    receiver       daemon number; EVERYBODY: all members of the sender's ring
     12     4    incarnation    of the sender's process
     16     8    view           the daemon view to whose links the packet belongs; 0: none (BEAT, PROPOSAL)
-    24     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
-    32          body
+    24     8    counter        of the sending process, from 1: no two of its datagrams have the same one
+    32     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
+    40          body
     end-4  4    check          CRC-32 (that of zlib) of everything before it
 
 The checksum of UDP has 16 bits, and not every path computes it: a packet that was changed on its way is
 dropped, which the links repair like any other loss.
+
+The counter will be the nonce of a seal. So a packet that is sent again gets a new one, and with it a new
+checksum; copies of one datagram for several receivers are the same bytes and share it. The counters of a
+train's packets are consecutive. Receivers do not check it yet.
 
 HELLO body: sender's clock (8), the last clock value that the receiver sent (8). ACK body: aru (8), highest
 number sent (8), how long ago the newest packet came, in microseconds (4). NACK body: aru (8), count (2),
@@ -39,6 +44,12 @@ numbered together.
 A train is what the kernel sends or receives in one call: packets of equal size back to back, only the last
 may be shorter. A train whose packets carry consecutive numbers and one bundle's consecutive bytes is parsed
 as a whole, so that its cost does not grow with a Python loop per packet.
+
+Follows: Spread paper 3.1 (several objects in a packet, packets as full as possible), paper 3.2 and thesis 4.3
+(data, acks and nacks of the Hop protocol), thesis 6.1.2 (messages of the membership). All of them leave the
+layout open.
+Deviations: what paper 3.2 calls aggregated control information are UPDATE and SKIP items; nacks carry ranges
+and the aru; HELLO, HURRY, HELD, PRESSURE and the probes are our own.
 """
 
 from collections.abc import Iterable
@@ -53,12 +64,15 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 
 MAGIC = 0xA7
-VERSION = 5
+VERSION = 6
 SEAL_TAG_BYTES = 16
 
 _PREFIX = Layout("!BBBBIHHIQ")
-_NUMBER = Layout("!Q")
-_HEAD = Layout("!BBBBIHHIQQ")
+_PREFIX_BYTES = _PREFIX.size
+_NUMBERS = Layout("!QQ")
+_COUNTER = Layout("!Q")
+_COUNTER_END = _PREFIX_BYTES + _COUNTER.size
+_HEAD = Layout("!BBBBIHHIQQQ")
 HEAD_BYTES = _HEAD.size
 _CHECK = Layout("!I")
 _CHECK_PACK = _CHECK.pack
@@ -77,11 +91,11 @@ _ACK = Layout("!QQI")
 _NACK = Layout("!QH")
 _RANGE = Layout("!QI")
 # A fragment packet's start, cut so that what differs between packets of a train stands alone.
-_TRAIN_PARTS = "!24sQ4sI24s"
+_TRAIN_PARTS = "!24sQQ4sI24s"
 _TRAIN_PACK = Layout(_TRAIN_PARTS).pack
 FRAGMENT_PACKET_BYTES = HEAD_BYTES + ITEM_BYTES + FRAGMENT_BYTES
 _FRAGMENT_REST = Layout("!HHIQQ")
-assert HEAD_BYTES == 32 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 64
+assert HEAD_BYTES == 40 and Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 72
 
 SERIALS = 1 << 32
 """Serials of updates and announcements begin anew after so many."""
@@ -145,6 +159,7 @@ class Head(Struct, frozen=True):
     receiver: int
     incarnation: int
     view: int
+    counter: int
     number: int
 
 
@@ -263,9 +278,9 @@ def is_data(start: bytes | memoryview) -> bool:
     return start[_KIND_AT] == _DATA
 
 
-def head(prefix: bytes, number: int = 0) -> bytes:
+def head(prefix: bytes, number: int = 0, *, counter: int) -> bytes:
     """The whole head of one packet."""
-    return prefix + _NUMBER.pack(number)
+    return prefix + _NUMBERS.pack(counter, number)
 
 
 def check(buffers: Iterable[bytes | memoryview]) -> bytes:
@@ -276,16 +291,25 @@ def check(buffers: Iterable[bytes | memoryview]) -> bytes:
     return _CHECK_PACK(found)
 
 
-def whole(prefix: bytes, body: bytes = b"", number: int = 0) -> bytes:
+def whole(prefix: bytes, body: bytes = b"", number: int = 0, *, counter: int) -> bytes:
     """A packet: head, body and checksum."""
-    data = head(prefix, number) + body
+    data = head(prefix, number, counter=counter) + body
+    return data + _CHECK_PACK(crc32(data))
+
+
+def again(sent: bytes, counter: int) -> bytes:
+    """A packet that was sent before as a new datagram: all the same but for its counter."""
+    data = sent[:_PREFIX_BYTES] + _COUNTER.pack(counter) + sent[_COUNTER_END:-CHECK_BYTES]
     return data + _CHECK_PACK(crc32(data))
 
 
 def fragment_train(
-    prefix: bytes, first_number: int, fragment: Fragment, start: int, step: int, count: int
+    prefix: bytes, first_number: int, fragment: Fragment, start: int, step: int, count: int, *, counter: int
 ) -> list[bytes | memoryview]:
-    """`count` packets, each with the next `step` bytes of `fragment` from `start` on, as buffers in order."""
+    """`count` packets, each with the next `step` bytes of `fragment` from `start` on, as buffers in order.
+
+    Their counters are `counter` and those that follow it.
+    """
     rest = _FRAGMENT_REST.pack(fragment.source, 0, fragment.total, fragment.number, fragment.destinations)
     item = _ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)
     begin = fragment.offset + start
@@ -294,6 +318,7 @@ def fragment_train(
         map(
             _TRAIN_PACK,
             repeat(prefix),
+            range(counter, counter + count),
             range(first_number, first_number + count),
             repeat(item),
             range(begin, begin + step * count, step),
@@ -355,20 +380,22 @@ SKIP_ITEM_BYTES = ITEM_BYTES + _SKIP.size
 FRAGMENT_ITEM_BYTES = ITEM_BYTES + FRAGMENT_BYTES
 
 
-def hello(prefix: bytes, clock_us: int, echo_us: int) -> bytes:
+def hello(prefix: bytes, clock_us: int, echo_us: int, *, counter: int) -> bytes:
     """A whole HELLO packet."""
-    return whole(prefix, _HELLO.pack(clock_us, echo_us))
+    return whole(prefix, _HELLO.pack(clock_us, echo_us), counter=counter)
 
 
-def ack(prefix: bytes, aru: int, highest_sent: int, delay_us: int, question: bool = False) -> bytes:
+def ack(
+    prefix: bytes, aru: int, highest_sent: int, delay_us: int, question: bool = False, *, counter: int
+) -> bytes:
     """A whole ACK packet; a `question` asks the receiver to answer with one of its own."""
-    return whole(prefix, _ACK.pack(aru, highest_sent, delay_us), 1 if question else 0)
+    return whole(prefix, _ACK.pack(aru, highest_sent, delay_us), 1 if question else 0, counter=counter)
 
 
-def nack(prefix: bytes, aru: int, ranges: list[tuple[int, int]]) -> bytes:
+def nack(prefix: bytes, aru: int, ranges: list[tuple[int, int]], *, counter: int) -> bytes:
     """A whole NACK packet; the caller keeps to limits.NACK_RANGES_MAX ranges."""
     packed = b"".join(_RANGE.pack(first, count) for first, count in ranges)
-    return whole(prefix, _NACK.pack(aru, len(ranges)) + packed)
+    return whole(prefix, _NACK.pack(aru, len(ranges)) + packed, counter=counter)
 
 
 # Reading --------------------------------------------------------------------------------------------------
@@ -412,7 +439,9 @@ def parse(data: memoryview) -> Packet:
     end = len(data) - CHECK_BYTES
     if end < HEAD_BYTES:
         raise BadPacket("packet: too short")
-    magic, version, kind, seal, digest, sender, receiver, incarnation, view, number = _HEAD.unpack_from(data)
+    (
+        magic, version, kind, seal, digest, sender, receiver, incarnation, view, counter, number,
+    ) = _HEAD.unpack_from(data)  # fmt: skip
     if magic != MAGIC:
         raise BadPacket("packet: not ours")
     if version != VERSION:
@@ -421,7 +450,7 @@ def parse(data: memoryview) -> Packet:
         raise BadPacket("packet: sealed")
     if crc32(data[:end]) != _CHECK.unpack_from(data, end)[0]:
         raise BadPacket("packet: checksum")
-    packet_head = Head(kind, digest, sender, receiver, incarnation, view, number)
+    packet_head = Head(kind, digest, sender, receiver, incarnation, view, counter, number)
     if kind in _CARRYING:
         return Data(packet_head, 1, _parse_items(data, end), len(data))
     body = data[HEAD_BYTES:end]
@@ -520,13 +549,14 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
             _train_layouts.clear()
         layout = Layout(f"{_TRAIN_PARTS}{segment_bytes - FRAGMENT_PACKET_BYTES - CHECK_BYTES}xI")
         _train_layouts[segment_bytes] = layout
-    prefixes, numbers, items, offsets, rests, checks = zip(*layout.iter_unpack(data), strict=True)
+    prefixes, counters, numbers, items, offsets, rests, checks = zip(*layout.iter_unpack(data), strict=True)
     end = segment_bytes - CHECK_BYTES
     step = end - FRAGMENT_PACKET_BYTES
     if (
         prefixes.count(prefixes[0]) != count
         or rests.count(rests[0]) != count
         or items.count(_ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)) != count
+        or counters != tuple(range(counters[0], counters[0] + count))
         or numbers != tuple(range(numbers[0], numbers[0] + count))
         or offsets != tuple(range(offsets[0], offsets[0] + step * count, step))
         or checks != tuple(map(crc32, [data[at : at + end] for at in range(0, len(data), segment_bytes)]))
@@ -544,7 +574,7 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
     if not well_formed:
         return None
     body = b"".join([data[at : at + step] for at in range(FRAGMENT_PACKET_BYTES, len(data), segment_bytes)])
-    packet_head = Head(kind, digest, sender, receiver, incarnation, view, numbers[0])
+    packet_head = Head(kind, digest, sender, receiver, incarnation, view, counters[0], numbers[0])
     fragment = Fragment(source, number, destinations, total, offsets[0], body)
     return Data(packet_head, count, [fragment], len(data))
 
@@ -561,7 +591,7 @@ def split(data: Data) -> list[Data]:
         Data(
             Head(
                 first.kind, first.digest, first.sender, first.receiver, first.incarnation, first.view,
-                first.number + index,
+                first.counter + index, first.number + index,
             ),
             1,
             [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Link, Signs
 from antiphon.core.links.tcp import Stream, TcpLink
@@ -23,7 +23,7 @@ def build(
     me: int,
     peer: int,
     streams: Mapping[int, Stream],
-    datagrams: list[Datagram],
+    datagrams: Outbox,
     now_us: int,
 ) -> Link:
     """This daemon's end of its link to another member."""

@@ -21,7 +21,7 @@ Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.
 from collections.abc import Collection
 
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.membership.exclusions import TWINS, Exclusions
 from antiphon.core.membership.flapping import Flapping
 from antiphon.core.membership.friends import is_friend
@@ -54,7 +54,7 @@ class DaemonMembership(Leavetaking):
         me: int,
         incarnation: int,
         host: Host,
-        datagrams: list[Datagram],
+        datagrams: Outbox,
         view: DaemonView,
         now_us: int,
     ) -> None:

@@ -198,7 +198,11 @@ def put_together(genuine: Genuine) -> bytes:
         (start.kind, start.digest, start.sender, start.receiver, start.incarnation, start.view),
         (8, 32, 16, 16, 32, 64),
     )
-    head = folded(lambda number: packet.head(prefix, number), (start.number,), (64,))
+    head = folded(
+        lambda counter, number: packet.head(prefix, number, counter=counter),
+        (start.counter, start.number),
+        (64, 64),
+    )
     return head + _encoded(lambda: _body(genuine.body, prefix))
 
 
@@ -243,13 +247,15 @@ def _body(body: Any, prefix: bytes) -> bytes:
             return b"".join(map(_item_bytes, body))
         case _Times():
             times = _narrowed(body)
-            return _behind_head(packet.hello(prefix, times.clock_us, times.echo_us), 16)
+            return _behind_head(packet.hello(prefix, times.clock_us, times.echo_us, counter=0), 16)
         case _Receipt():
             told = _narrowed(body)
-            return _behind_head(packet.ack(prefix, told.aru, told.highest_sent, told.delay_us), 20)
+            written = packet.ack(prefix, told.aru, told.highest_sent, told.delay_us, counter=0)
+            return _behind_head(written, 20)
         case _Request():
             ranges = [(first % 2**64, count % 2**32) for first, count in body.ranges]
-            return _behind_head(packet.nack(prefix, body.aru % 2**64, ranges), 10 + 12 * len(ranges))
+            written = packet.nack(prefix, body.aru % 2**64, ranges, counter=0)
+            return _behind_head(written, 10 + 12 * len(ranges))
         case Token():
             requests = tuple(
                 (daemon % 2**16, first % 2**64, count % 2**32) for daemon, first, count in body.requests
