@@ -13,7 +13,7 @@ from antiphon import limits
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
 from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
-from antiphon.wire import bundle, extensions, frames, packet
+from antiphon.wire import bundle, extensions, frames, packet, trains
 from antiphon.wire.extensions import SKIPPABLE, Extension
 from antiphon.wire.packet import Data, Fragment, Head, Item, Packet, PacketKind, Pressure, Skip, Update
 
@@ -131,9 +131,9 @@ def one_by_one(data: bytes, segment_bytes: int) -> list[Packet | str]:
 def as_a_train(data: bytes, segment_bytes: int) -> list[Packet | str]:
     """What a train says, read as the driver hands it over and cut into packets afterwards."""
     results: list[Packet | str] = []
-    for found in packet.parse_train(memoryview(data), segment_bytes):
+    for found in trains.parse_train(memoryview(data), segment_bytes):
         if isinstance(found, Data):
-            results += packet.split(found)
+            results += trains.split(found)
         else:
             results.append(found.reason if isinstance(found, BadPacket) else found)
     return results
@@ -144,13 +144,13 @@ def as_a_train(data: bytes, segment_bytes: int) -> list[Packet | str]:
 def test_packets_survive_the_wire(pair: tuple[bytes, Packet]) -> None:
     data, value = pair
     assert packet.parse(memoryview(data)) == value
-    assert list(packet.parse_train(memoryview(data), len(data))) == [value]
+    assert list(trains.parse_train(memoryview(data), len(data))) == [value]
 
 
 @often
 @given(st.binary(max_size=2_000), st.integers(-1, 200_000))
 def test_any_bytes_are_packets_or_bad_packets(data: bytes, segment_bytes: int) -> None:
-    found = list(packet.parse_train(memoryview(data), segment_bytes))
+    found = list(trains.parse_train(memoryview(data), segment_bytes))
     assert found
     assert all(isinstance(one, Packet | BadPacket) for one in found)
 
@@ -184,7 +184,7 @@ def test_damaged_packets_are_packets_or_bad_packets(data: st.DataObject) -> None
     if data.draw(st.booleans()):
         bad = mended(bad, max(1, len(bad)))
     for segment_bytes in (max(1, len(bad)), data.draw(st.integers(1, 500))):
-        found = list(packet.parse_train(memoryview(bad), segment_bytes))
+        found = list(trains.parse_train(memoryview(bad), segment_bytes))
         assert found
         assert all(isinstance(one, Packet | BadPacket) for one in found)
 
@@ -200,7 +200,7 @@ def test_packets_of_any_kind_in_a_row(pairs: list[tuple[bytes, Packet]], segment
 
 
 @st.composite
-def trains(draw: st.DrawFn) -> tuple[list[bytes], int]:
+def fragment_trains(draw: st.DrawFn) -> tuple[list[bytes], int]:
     """The packets of a fragment train, all of one size."""
     kind = draw(st.sampled_from((PacketKind.DATA, PacketKind.UNRELIABLE)))
     fixed, _ = draw(prefixes(kind))
@@ -208,26 +208,26 @@ def trains(draw: st.DrawFn) -> tuple[list[bytes], int]:
     start = draw(st.integers(0, 50))
     fragment = draw(fragments(sizes=st.just(start + step * count)))
     first, counter = draw(st.integers(0, (1 << 64) - count)), draw(st.integers(0, (1 << 64) - count))
-    buffers = packet.fragment_train(fixed, first, fragment, start, step, count, counter=counter)
+    buffers = trains.fragment_train(fixed, first, fragment, start, step, count, counter=counter)
     joined = b"".join(buffers)
-    size = packet.FRAGMENT_PACKET_BYTES + step + packet.CHECK_BYTES
+    size = trains.FRAGMENT_PACKET_BYTES + step + packet.CHECK_BYTES
     return [joined[at : at + size] for at in range(0, len(joined), size)], size
 
 
 @often
-@given(trains())
+@given(fragment_trains())
 def test_a_train_is_read_as_a_whole(train: tuple[list[bytes], int]) -> None:
     parts, size = train
     data = b"".join(parts)
-    (whole,) = packet.parse_train(memoryview(data), size)
+    (whole,) = trains.parse_train(memoryview(data), size)
     assert isinstance(whole, Data)
     assert whole.count == len(parts)
     assert whole.size_bytes == len(data)
-    assert packet.split(whole) == one_by_one(data, size)
+    assert trains.split(whole) == one_by_one(data, size)
 
 
 @often
-@given(trains(), packets())
+@given(fragment_trains(), packets())
 def test_a_train_may_end_in_a_shorter_packet(
     train: tuple[list[bytes], int], last: tuple[bytes, Packet]
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_train_may_end_in_a_shorter_packet(
 @given(st.data())
 def test_a_train_with_a_fault_is_read_packet_by_packet(data: st.DataObject) -> None:
     """Damaged, missing, doubled, swapped, from elsewhere: the others still count, and none is mixed up."""
-    parts, size = data.draw(trains())
+    parts, size = data.draw(fragment_trains())
     which = st.integers(0, len(parts) - 1)
     one, other = data.draw(which), data.draw(which)
     match data.draw(st.sampled_from(["damaged", "missing", "doubled", "swapped", "foreign"])):
@@ -268,9 +268,9 @@ def test_every_byte_of_the_start_of_a_packet_counts() -> None:
     """In one packet of a train, and in all of them alike."""
     fixed = packet.prefix(PacketKind.DATA, digest=1, sender=2, receiver=3, incarnation=4)
     fragment = Fragment(source=1, number=1, destinations=1, total=31, offset=1, body=bytes(range(30)))
-    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
+    train = b"".join(trains.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
     size = len(train) // 3
-    for offset, change in product(range(packet.FRAGMENT_PACKET_BYTES), (1, 2, 3, 6, 0x80, 0xFF)):
+    for offset, change in product(range(trains.FRAGMENT_PACKET_BYTES), (1, 2, 3, 6, 0x80, 0xFF)):
         for which in ((0,), (1,), (2,), (0, 1, 2)):
             changed = bytearray(train)
             for index in which:
@@ -286,7 +286,7 @@ def test_every_byte_of_the_start_of_a_packet_counts() -> None:
 def test_a_flipped_bit_anywhere_costs_the_packet_and_no_other() -> None:
     fixed = packet.prefix(PacketKind.DATA, digest=1, sender=2, receiver=3, incarnation=4)
     fragment = Fragment(source=1, number=1, destinations=1, total=31, offset=1, body=bytes(range(30)))
-    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
+    train = b"".join(trains.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
     size = len(train) // 3
     first, _, third = one_by_one(train, size)
     for bit in range(8 * size):
@@ -375,7 +375,11 @@ def answers(read: Callable[[bytes], object], data: bytes) -> bool:
     return True
 
 
-BUNDLE_READERS = (bundle.parse, bundle.parse_from_client, bundle.decode, bundle.peek_lines)
+def look(data: bytes) -> bundle.Start:
+    return bundle.look(data, 200)
+
+
+BUNDLE_READERS = (bundle.parse, bundle.parse_from_client, bundle.parse_from_daemon, bundle.decode, look)
 
 
 @often

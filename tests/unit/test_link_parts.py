@@ -6,7 +6,7 @@ from antiphon.core.effects import DatagramCounter
 from antiphon.core.links.open_trains import OpenTrains
 from antiphon.core.links.packing import Packer, Train
 from antiphon.core.links.receiving import Reception
-from antiphon.wire import packet
+from antiphon.wire import packet, trains
 from antiphon.wire.packet import Data, Fragment, PacketKind
 
 PREFIX = packet.prefix(PacketKind.DATA, digest=7, sender=0, receiver=1, incarnation=3, view=9)
@@ -25,7 +25,7 @@ def train(first: int, packets: int) -> Train:
 
 
 def as_received(sent: Train) -> Data:
-    (data,) = packet.parse_train(memoryview(b"".join(sent.buffers)), sent.segment_bytes)
+    (data,) = trains.parse_train(memoryview(b"".join(sent.buffers)), sent.segment_bytes)
     assert isinstance(data, Data) and data.count == sent.count
     return data
 
@@ -97,7 +97,7 @@ def test_a_train_of_which_nothing_came_before_is_taken_as_a_whole() -> None:
 def test_of_a_train_that_came_in_part_only_the_rest_is_new() -> None:
     reception = Reception()
     data = as_received(train(1, 4))
-    second = packet.split(data)[1]
+    second = trains.split(data)[1]
     assert reception.take(second, 0) == ([second], 0)
     news, duplicates = reception.take(data, 0)
     assert ([part.head.number for part in news], duplicates) == ([1, 3, 4], 1)

@@ -236,7 +236,7 @@ STATE = recovery.State(
 
 
 def test_state() -> None:
-    data = recovery.state_bundle(STATE)
+    data = recovery.state_bundle(STATE).data
     header = bundle.parse(data)
     assert (header.flags, header.service, header.names) == (bundle.Flag.STATE, Service.FIFO, b"\x01#")
     assert bundle.payloads(bytes(data), header) == [STATE_VECTOR]
@@ -288,7 +288,7 @@ GROUPS = (HostedGroup("news", (1, 0, 55, 2), ((0, 3, "#ann#east"), (2, 4, "#bob#
 
 
 def test_groups() -> None:
-    data = events.groups_bundle(GROUPS)
+    data = events.groups_bundle(GROUPS).data
     header = bundle.parse(data)
     assert (header.flags, header.service, header.names) == (bundle.Flag.GROUPS, Service.AGREED, b"\x01#")
     assert bundle.payloads(bytes(data), header) == [GROUPS_VECTOR]

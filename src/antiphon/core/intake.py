@@ -40,6 +40,13 @@ def read_late(source: int, data: bytes, header: Header) -> Entry:
     return Entry(source, inner, original)
 
 
+def _header_of(last: Fragment, data: bytes) -> Header:
+    """The header of a bundle of which this was the last fragment to come. One that came whole has been read
+    already; the pieces of others may have come in any order."""
+    known = last.look().header if last.offset == 0 else None
+    return bundles.parse_from_daemon(data) if known is None else known
+
+
 class Intake:
     """Takes in what comes from other daemons, for one daemon."""
 
@@ -83,9 +90,8 @@ class Intake:
         mine = fragment.destinations >> self._site & 1
         try:
             if fragment.offset == 0:
-                lts, aru = bundles.peek_lines(fragment.body)
+                lts, aru, is_urgent, _ = fragment.look()
                 source, number = fragment.source, fragment.number
-                is_urgent = bundles.peek_is_urgent(fragment.body)
                 term.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_ring)
                 if source == term.order.source:
                     term.announcer.announced(now_us, lts, aru, term.order.came)
@@ -100,7 +106,7 @@ class Intake:
 
     def _take_bundle(self, term: Term, fragment: Fragment, data: bytes, now_us: int) -> None:
         source = fragment.source
-        header = bundles.parse_from_daemon(data)
+        header = _header_of(fragment, data)
         if (term.source_of.get(header.daemon), header.number) != (source, fragment.number):
             raise BadFrame("bundle: not what its fragments said")
         if header.service is Service.UNRELIABLE:
@@ -138,7 +144,7 @@ class Intake:
         if self._situation.is_between_views:
             return  # it may be lost, and its view is not ours yet
         try:
-            header = bundles.parse_from_daemon(data)
+            header = _header_of(fragment, data)
             if (header.daemon, header.number) != (fragment.source, fragment.number):
                 raise BadFrame("bundle: not what its fragments said")
             if header.service is not Service.UNRELIABLE or header.flags & ~Flag.CLIENT:

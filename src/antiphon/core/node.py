@@ -59,8 +59,8 @@ from antiphon.core.term import Term, earliest_us
 from antiphon.core.watch import Watch
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
-from antiphon.wire import frames, packet
-from antiphon.wire.bundle import Flag, Header
+from antiphon.wire import frames, trains
+from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
 
 __all__ = ["Datagram", "Node"]
@@ -206,7 +206,7 @@ class Node:
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
         self._watch.notice_pause(self._working(), now_us)
-        for incoming in packet.parse_train(data, segment_bytes):
+        for incoming in trains.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
             elif incoming.head.sender in self.streams.states:
@@ -441,9 +441,9 @@ class Node:
         self.entered("ggather", "apart" if changeover.were_apart else "merge", self._settled_us)
         return True
 
-    def send_groups(self, data: bytearray) -> None:
+    def send_groups(self, draft: Draft) -> None:
         """Send a GROUPS message."""
-        self._origin.send_control(data, self._settled_us)
+        self._origin.send_control(draft, self._settled_us)
 
     def merged(self) -> None:
         """The groups are whole again."""

@@ -11,7 +11,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.term import Term
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
-from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.packet import Fragment
 
 
@@ -45,7 +45,7 @@ class Origin:
         self._unreliable_number = 0
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
         # Bundles of the daemon itself that wait for its turn: destinations, and whether one follows another.
-        self._outbox: deque[tuple[bytearray, int, bool]] = deque()
+        self._outbox: deque[tuple[Draft, int, bool]] = deque()
 
     @property
     def is_waiting(self) -> bool:
@@ -64,19 +64,19 @@ class Origin:
         else:
             self._send_ordered(session, pending, destinations, now_us)
 
-    def send_control(self, data: bytearray, now_us: int, destinations: int | None = None) -> None:
+    def send_control(self, draft: Draft, now_us: int, destinations: int | None = None) -> None:
         """A bundle of the daemon itself, for the daemons of these sites, or of all; as soon as it is its
         turn."""
         destinations = self._everybody if destinations is None else destinations | self._my_site
-        self._outbox.append((data, destinations, True))
+        self._outbox.append((draft, destinations, True))
         self.flush(now_us)
 
     def flush(self, now_us: int) -> None:
         """Order what waits for this daemon's turn, if it has come."""
         while self._outbox and self._order.is_turn:
-            data, destinations, is_chained = self._outbox.popleft()
+            draft, destinations, is_chained = self._outbox.popleft()
             previous = self._control_number if is_chained else 0
-            entry = self._order_bundle(data, bundles.parse(data), 0, 0, previous, destinations, now_us)
+            entry = self._order_bundle(draft.data, draft.header, 0, 0, previous, destinations, now_us)
             if is_chained:
                 self._control_number = entry.header.number
 
@@ -156,7 +156,7 @@ class Origin:
             Fragment(self._source, number, destinations, header.length, 0, data),
             lts=lts,
             aru=aru,
-            is_urgent=bundles.peek_is_urgent(data),
+            is_urgent=bundles.is_urgent(header.service, header.flags),
             now_us=now_us,
         )
         self._announcer.announced(now_us, lts, aru, order.came)

@@ -41,6 +41,7 @@ that sends needs no updates; and there is room for extensions.
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from struct import Struct as Layout
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -121,6 +122,24 @@ class Header(Struct, frozen=True):
     extensions: tuple[Extension, ...] = ()
 
 
+class Draft(NamedTuple):
+    """A bundle that a daemon has made itself and not stamped yet, with its header, which need not be read."""
+
+    data: bytearray
+    header: Header
+
+
+class Start(NamedTuple):
+    """What is known of a bundle when its first bytes are here."""
+
+    lts: int
+    aru: int
+    is_urgent: bool
+    """Whether it cannot be delivered before every source has been heard."""
+    header: Header | None
+    """Of a bundle that came whole and is as `parse_from_daemon` wants it."""
+
+
 def names_area(sender: str, groups: Sequence[str]) -> bytes:
     """The names area of a bundle; `sender` and `groups` have been checked."""
     return b"".join(bytes((len(name),)) + name.encode("ascii") for name in (sender, *groups))
@@ -194,6 +213,14 @@ def encode(
     return [header, names, area, table, *payloads] if area else [header, names, table, *payloads]
 
 
+def draft(
+    names: bytes, group_count: int, service: Service, body: bytes, *, flags: int, tag: int = 0
+) -> Draft:
+    """A bundle of a daemon, which has one payload, unstamped."""
+    data = bytearray().join(encode(names, group_count, service, [body], flags=flags, tag=tag))
+    return Draft(data, Header(len(data), service, flags, names, 1, tag, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
+
 def parse(bundle: bytes | bytearray | memoryview) -> Header:
     """The header of a whole bundle whose lengths all fit; BadFrame otherwise."""
     if len(bundle) < HEADER_BYTES:
@@ -239,27 +266,34 @@ def _table_at(header: Header) -> int:
     return at + extension_fields.size_bytes(header.extensions) if header.extensions else at
 
 
-_LINES = Layout("!QQ")
-_LINES_OFFSET = 48
-_SERVICE_AND_FLAGS = Layout("!BH")
-_SERVICE_OFFSET = 5
+def is_urgent(service: int, flags: int) -> bool:
+    """Whether a bundle cannot be delivered before every source has been heard: it is causal, agreed or safe,
+    or of a daemon."""
+    return service >= Service.CAUSAL or bool(flags & ~Flag.CLIENT)
 
 
-def peek_lines(start: bytes | bytearray | memoryview) -> tuple[int, int]:
-    """The lts and aru of a bundle of which only the start is at hand."""
+_PEEK = Layout("!5xBH40xQQ")
+"""Service and flags, lts and aru."""
+
+
+def look(start: bytes | bytearray | memoryview, total_bytes: int) -> Start:
+    """What the first bytes of a bundle of `total_bytes` say: the one place where a daemon reads the header of
+    a bundle that is on its way. BadFrame if no bundle begins like this.
+
+    A whole bundle that is no good still has lines. Whoever wants it reads it again, to learn what is wrong.
+    """
+    if len(start) == total_bytes:
+        try:
+            header = parse_from_daemon(start)
+            return Start(header.lts, header.aru, is_urgent(header.service, header.flags), header)
+        except BadFrame:
+            pass
     if len(start) < HEADER_BYTES:
         raise BadFrame("bundle: shorter than its header")
-    lts, aru = _LINES.unpack_from(start, _LINES_OFFSET)
+    service, flags, lts, aru = _PEEK.unpack_from(start)
     if lts > limits.COUNTER_MAX or aru > limits.COUNTER_MAX:
         raise BadFrame("bundle: impossible counter")
-    return lts, aru
-
-
-def peek_is_urgent(start: bytes | bytearray | memoryview) -> bool:
-    """Whether a bundle, of which only the start is at hand, cannot be delivered before every source has been
-    heard: it is causal, agreed or safe, or of a daemon."""
-    service, flags = _SERVICE_AND_FLAGS.unpack_from(start, _SERVICE_OFFSET)
-    return service >= Service.CAUSAL or bool(flags & ~Flag.CLIENT)
+    return Start(lts, aru, is_urgent(service, flags), None)
 
 
 def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:

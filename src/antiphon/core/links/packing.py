@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.effects import DatagramCounter
-from antiphon.wire import packet
+from antiphon.wire import packet, trains
 from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 Buffer = bytes | memoryview
@@ -111,7 +111,7 @@ class Packer:
                 whole = (len(self._fragments[0].body) - self._start) // self._step
             if whole:
                 taken = min(whole, packets_max - count)
-                buffers += packet.fragment_train(
+                buffers += trains.fragment_train(
                     self._prefix, first_number + count, self._fragments[0], self._start, self._step, taken,
                     counter=self._counter.take(taken),
                 )  # fmt: skip

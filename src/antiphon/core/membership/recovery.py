@@ -31,7 +31,7 @@ from antiphon.core.ordering.state import SourceState, numbers
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
-from antiphon.wire.bundle import Flag
+from antiphon.wire.bundle import Draft, Flag
 
 
 class State(Struct, frozen=True, array_like=True):
@@ -58,14 +58,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(State).decode
 
 
-def state_bundle(state: State) -> bytearray:
+def state_bundle(state: State) -> Draft:
     """An unstamped bundle that carries `state`."""
     return control_bundle(_encode(state), Flag.STATE)
 
 
-def control_bundle(body: bytes, flag: int, service: Service = Service.FIFO) -> bytearray:
+def control_bundle(body: bytes, flag: int, service: Service = Service.FIFO) -> Draft:
     """An unstamped bundle from daemon to daemons; FIFO, because one step of the recovery follows another."""
-    return bytearray(b"".join(bundles.encode(bundles.names_area("#", ()), 0, service, [body], flags=flag)))
+    return bundles.draft(bundles.names_area("#", ()), 0, service, body, flags=flag)
 
 
 def parse_state(body: bytes) -> State:
