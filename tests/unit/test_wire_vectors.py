@@ -13,8 +13,9 @@ from vectors import COUNTER, checked, head_of, head_vector, octets, prefix_of
 from antiphon import limits
 from antiphon.errors import BadPacket
 from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
-from antiphon.wire import frames, packet, trains
+from antiphon.wire import frames, packet, trains, versions
 from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Pressure, Skip, Update
+from antiphon.wire.versions import OtherVersion
 
 # Packets --------------------------------------------------------------------------------------------------
 
@@ -242,6 +243,45 @@ def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> N
     damaged[offset] = byte
     with pytest.raises(BadPacket, match=reason):
         packet.parse(memoryview(checked(bytes(damaged))))
+
+
+# Other versions -------------------------------------------------------------------------------------------
+
+BEGINNING = octets(
+    "A7          # magic",
+    "FE          # version",
+    "06          # kind",
+    "00          # key number",
+    "D1E57001    # digest",
+    "0002        # sender",
+    "0103        # receiver",
+    "0A0B0C0D    # incarnation",
+)
+"""What stays where it is in every version."""
+
+
+@pytest.mark.parametrize("rest", [0, 1, 20, 24, 28, 60, 1_384])
+def test_packets_of_other_versions_say_whose_they_are(rest: int) -> None:
+    """Whatever follows their beginning, also if it is less than our head."""
+    with pytest.raises(OtherVersion, match="packet: unknown version") as raised:
+        packet.parse(memoryview(BEGINNING + b"?" * rest))
+    found = raised.value
+    assert (found.what, found.version, found.ours) == ("packet", 0xFE, packet.VERSION)
+    assert (found.digest, found.sender, found.receiver) == (0xD1E57001, 2, 0x0103)
+    assert (versions.kind_of(BEGINNING), versions.sender_of(BEGINNING)) == (PacketKind.BEAT, 2)
+
+
+def test_our_own_packets_begin_as_all_do() -> None:
+    ours = head_vector("06", "0000000000000000")
+    assert ours[2:16] == BEGINNING[2:]
+    assert (versions.kind_of(ours), versions.sender_of(ours)) == (PacketKind.BEAT, 2)
+
+
+def test_what_is_cut_short_says_nothing() -> None:
+    for size in range(versions.BEGINNING_BYTES):
+        with pytest.raises(BadPacket, match="packet: too short"):
+            packet.parse(memoryview(BEGINNING[:size]))
+        assert versions.sender_of(BEGINNING[:size]) is None
 
 
 # Control frames -------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
+from antiphon.core.other_versions import OtherVersions
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.regrouping import Regrouping
 from antiphon.core.stalls import Stalls
@@ -62,6 +63,7 @@ from antiphon.types import ViewId
 from antiphon.wire import frames, trains
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
+from antiphon.wire.versions import OtherVersion
 
 __all__ = ["Datagram", "Node"]
 
@@ -109,7 +111,10 @@ class Node:
         start = stamp_after(wall_us % limits.LTS_START_MAX_US * limits.LTS_PER_US, self.me)
         alone = DaemonView(start, (self.me,), (incarnation,), ())
         self._credence = Credence(start, now_us)
-        self.streams = Streams(config, self.me, self._working, self._receive, self.counters, self.datagrams)
+        self.other_versions = OtherVersions(self.me, config.digest, config.daemon_count)
+        self.streams = Streams(
+            config, self.me, self._working, self._receive, self.counters, self.datagrams, self.other_versions
+        )
         self.term = self._term_of(alone, alone.id, now_us)
         self._origin = self._origin_in(self.term)
         if observer is not None:
@@ -209,6 +214,8 @@ class Node:
         for incoming in trains.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
                 self.counters[incoming.reason] += 1
+                if isinstance(incoming, OtherVersion) and incoming.sender not in self.streams.states:
+                    self.other_versions.hear(incoming, origin)
             elif incoming.head.sender in self.streams.states:
                 self.counters["packet: not over its connection"] += 1
             else:
@@ -224,11 +231,14 @@ class Node:
                 self.counters["packet: not from a neighbour"] += 1
         elif origin not in (None, head.sender):
             self.counters["packet: from an address that is not its sender's"] += 1
-        elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
-            assert isinstance(incoming, Loose)
-            self._door.receive(incoming, self.order.lines.clock, now_us)
         else:
-            self._receive_in_view(incoming, now_us)
+            if self.other_versions.heard:
+                self.other_versions.forget(head.sender)
+            if head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
+                assert isinstance(incoming, Loose)
+                self._door.receive(incoming, self.order.lines.clock, now_us)
+            else:
+                self._receive_in_view(incoming, now_us)
 
     def _receive_in_view(self, incoming: Packet, now_us: int) -> None:
         head = incoming.head

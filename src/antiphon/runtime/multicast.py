@@ -11,7 +11,6 @@ with a name).
 """
 
 import socket
-import struct
 from collections.abc import Collection
 
 from antiphon import config as configuration
@@ -19,7 +18,7 @@ from antiphon.config import Config
 from antiphon.core.effects import Datagram, DatagramCounter
 from antiphon.errors import BadPacket
 from antiphon.runtime.udp import Deliver, UdpSocket, enlarge
-from antiphon.wire import packet
+from antiphon.wire import packet, versions
 from antiphon.wire.packet import EVERYBODY, Loose, PacketKind
 
 PROBE_INTERVAL_US = 2_000_000
@@ -31,9 +30,6 @@ PORTS = (20_000, 10_000)
 """Groups use a port of these: from the first on, so many."""
 
 _PROBE_KINDS = (int(PacketKind.PROBE), int(PacketKind.PROBED))
-_KIND_OFFSET = 2
-_SENDER = struct.Struct("!H")
-_SENDER_OFFSET = 8
 
 
 def group_of(config: Config, site: int) -> tuple[str, int]:
@@ -66,7 +62,6 @@ class Multicast:
         self._mates = frozenset(config.daemons_of(site)) - {me}
         self._digest = config.digest
         self._me = me
-        self._own = _SENDER.pack(me)
         self._incarnation = incarnation
         self._udp = udp
         self._counter = counter
@@ -129,17 +124,17 @@ class Multicast:
 
     def drain(self, deliver: Deliver) -> None:
         """Read what others sent to the group; our own comes back to us, and is left out."""
-        own = self._own
+        me = self._me
 
         def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
-            if data[_SENDER_OFFSET : _SENDER_OFFSET + _SENDER.size] != own:
+            if versions.sender_of(data) != me:
                 deliver(data, segment_bytes, origin)
 
         self._reader.drain(take)
 
     def is_probe(self, data: memoryview) -> bool:
         """Whether a datagram is for this class and not for the node."""
-        return len(data) > _KIND_OFFSET and data[_KIND_OFFSET] in _PROBE_KINDS
+        return versions.kind_of(data) in _PROBE_KINDS
 
     def take(self, data: memoryview, now_us: int, origin: int | None = None) -> bool:
         """A probe, or the answer to one, of the daemon `origin` if that is known; False if it is neither."""

@@ -17,6 +17,8 @@
     40          body
     end-4  4    check          CRC-32 (that of zlib) of everything before it
 
+The first 16 bytes are the same in all versions, see `versions`.
+
 The checksum of UDP has 16 bits, and not every path computes it: a packet that was changed on its way is
 dropped, which the links repair like any other loss.
 
@@ -57,6 +59,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadPacket
+from antiphon.wire import versions
 from antiphon.wire.bundle import Start, look
 
 MAGIC = 0xA7
@@ -130,7 +133,6 @@ class ItemType(IntEnum):
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
 _CARRYING = (int(PacketKind.DATA), int(PacketKind.UNRELIABLE))
 _DATA = int(PacketKind.DATA)
-_KIND_AT = 2
 _LOOSE = tuple(
     int(kind)
     for kind in (
@@ -276,8 +278,8 @@ def prefix(
 
 
 def is_data(start: bytes | memoryview) -> bool:
-    """Whether a packet that starts with these bytes, at least three, has a place on its link."""
-    return start[_KIND_AT] == _DATA
+    """Whether a packet that starts with these bytes has a place on its link."""
+    return versions.kind_of(start) == _DATA
 
 
 def head(prefix: bytes, number: int = 0, *, counter: int) -> bytes:
@@ -377,6 +379,7 @@ def parse(data: memoryview) -> Packet:
     """The packet in one datagram; BadPacket with a reason otherwise."""
     end = len(data) - CHECK_BYTES
     if end < HEAD_BYTES:
+        versions.check(data, "packet", MAGIC, VERSION)
         raise BadPacket("packet: too short")
     (
         magic, version, kind, seal, digest, sender, receiver, incarnation, view, counter, number,
@@ -384,7 +387,7 @@ def parse(data: memoryview) -> Packet:
     if magic != MAGIC:
         raise BadPacket("packet: not ours")
     if version != VERSION:
-        raise BadPacket("packet: unknown version")
+        raise versions.OtherVersion(data, "packet", VERSION)
     if seal != 0:
         raise BadPacket("packet: sealed")
     if crc32(data[:end]) != CHECK.unpack_from(data, end)[0]:
