@@ -44,7 +44,7 @@ def of(name: str, version: int) -> dict[str, object]:
 
 @pytest.fixture
 def node() -> Node:
-    return Cluster(3, formed=False).nodes[0]
+    return Cluster(3, mesh=True, formed=False).nodes[0]
 
 
 def test_a_daemon_of_another_version_is_named(node: Node) -> None:
@@ -82,7 +82,7 @@ def test_a_train_of_another_version(node: Node) -> None:
 )
 def test_who_is_none_of_us_is_not_believed(node: Node, changes: dict[str, int], origin: int | None) -> None:
     hear(node, *[said(node, **changes)] * 3, origin=origin)
-    assert told(node) == [] and not node.other_versions.heard
+    assert told(node) == [] and not node.gate.other_versions.heard
     assert node.counters["packet: unknown version"] == 3
 
 
@@ -102,7 +102,7 @@ def test_over_a_connection_too() -> None:
     for _ in range(2):
         assert node.streams.receive_stream(1, memoryview(said(node)), 0) == "packet: unknown version"
     assert told(node) == [of("d1", OLD)]
-    node.other_versions.forget(1)
+    node.gate.other_versions.forget(1)
     for _ in range(2):
         node.streams.receive_stream(1, memoryview(said(node, sender=2)), 0)
     assert told(node) == []
@@ -139,7 +139,7 @@ def test_the_log_says_it_once_for_each_daemon_and_version(
     assert lines() == []
     hear(node, said(node))
     assert lines() == [f"daemon d0: d1 speaks version {OLD}, we speak {VERSION}"]
-    node.other_versions.forget(1)
+    node.gate.other_versions.forget(1)
     hear(node, said(node), said(node))
     assert lines() == []
     hear(node, said(node, 9), said(node, 9), said(node, 4, sender=2), said(node, 4, sender=2))

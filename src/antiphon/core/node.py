@@ -29,6 +29,7 @@ from antiphon.core.admission import Admission
 from antiphon.core.changeover import Changeover, Commitment
 from antiphon.core.departure import Departure
 from antiphon.core.effects import Datagram, Outbox
+from antiphon.core.gate import Gate
 from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.delivery import Delivery
@@ -50,7 +51,6 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.origin import Origin
-from antiphon.core.other_versions import OtherVersions
 from antiphon.core.overlay.forwarding import Forwarder
 from antiphon.core.regrouping import Regrouping
 from antiphon.core.stalls import Stalls
@@ -62,8 +62,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import ViewId
 from antiphon.wire import frames, trains
 from antiphon.wire.bundle import Draft, Flag, Header
-from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
-from antiphon.wire.versions import OtherVersion
+from antiphon.wire.packet import Loose, Packet, PacketKind
 
 __all__ = ["Datagram", "Node"]
 
@@ -111,9 +110,9 @@ class Node:
         start = stamp_after(wall_us % limits.LTS_START_MAX_US * limits.LTS_PER_US, self.me)
         alone = DaemonView(start, (self.me,), (incarnation,), ())
         self._credence = Credence(start, now_us)
-        self.other_versions = OtherVersions(self.me, config.digest, config.daemon_count)
+        self.gate = Gate(config, self.me, self.counters)
         self.streams = Streams(
-            config, self.me, self._working, self._receive, self.counters, self.datagrams, self.other_versions
+            config, self.me, self._working, self._receive, self.gate, self.counters, self.datagrams
         )
         self.term = self._term_of(alone, alone.id, now_us)
         self._origin = self._origin_in(self.term)
@@ -213,9 +212,7 @@ class Node:
         self._watch.notice_pause(self._working(), now_us)
         for incoming in trains.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
-                self.counters[incoming.reason] += 1
-                if isinstance(incoming, OtherVersion) and incoming.sender not in self.streams.states:
-                    self.other_versions.hear(incoming, origin)
+                self.gate.refuse(incoming, origin)
             elif incoming.head.sender in self.streams.states:
                 self.counters["packet: not over its connection"] += 1
             else:
@@ -224,21 +221,13 @@ class Node:
     def _receive(self, incoming: Packet, now_us: int, origin: int | None = None) -> None:
         self.is_settled = False
         head = incoming.head
-        if head.digest != self.config.digest:
-            self.counters["packet: other configuration"] += 1
-        elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
-            if head.sender != self.me:  # a multicast comes back to its sender, too
-                self.counters["packet: not from a neighbour"] += 1
-        elif origin not in (None, head.sender):
-            self.counters["packet: from an address that is not its sender's"] += 1
+        if not self.gate.admits(head, origin):
+            return
+        if head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
+            assert isinstance(incoming, Loose)
+            self._door.receive(incoming, self.order.lines.clock, now_us)
         else:
-            if self.other_versions.heard:
-                self.other_versions.forget(head.sender)
-            if head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
-                assert isinstance(incoming, Loose)
-                self._door.receive(incoming, self.order.lines.clock, now_us)
-            else:
-                self._receive_in_view(incoming, now_us)
+            self._receive_in_view(incoming, now_us)
 
     def _receive_in_view(self, incoming: Packet, now_us: int) -> None:
         head = incoming.head

@@ -9,6 +9,8 @@ The papers know one version only.
 Checked by: tests/paper/test_other_versions.py.
 """
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from antiphon.wire.packet import EVERYBODY
@@ -37,12 +39,12 @@ class Heard(Struct, frozen=True):
 class OtherVersions:
     """What one daemon knows of the versions of others."""
 
-    def __init__(self, me: int, digest: int, daemon_count: int) -> None:
+    def __init__(self, me: int, digest: int, neighbours: Iterable[int]) -> None:
         self._me = me
         self._digest = digest
-        self._daemon_count = daemon_count
+        self._neighbours = frozenset(neighbours)
         self.heard: dict[int, Heard] = {}
-        """By daemon, also what is not proven yet: one entry for each of the configuration at most."""
+        """By daemon, also what is not proven yet: one entry for each neighbour at most."""
 
     def hear(self, found: OtherVersion, origin: int | None = None) -> None:
         """Something in another version came, from the address of `origin` if that is known."""
@@ -50,8 +52,7 @@ class OtherVersions:
         if (
             found.digest != self._digest
             or found.receiver not in (self._me, EVERYBODY)
-            or sender == self._me
-            or sender >= self._daemon_count
+            or sender not in self._neighbours
             or origin not in (None, sender)
         ):
             return

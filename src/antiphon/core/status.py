@@ -48,7 +48,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         ],
         "other_versions": [
             {"daemon": names[daemon], "of": heard.what, "version": heard.version, "ours": heard.ours}
-            for daemon, heard in node.other_versions.current().items()
+            for daemon, heard in node.gate.other_versions.current().items()
         ],
         "cluster": config.settings.name,
         "incarnation": node.incarnation,

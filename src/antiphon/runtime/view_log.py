@@ -80,7 +80,7 @@ class ViewLog:
         """Once for each daemon and version, and again if the daemon was in a view with us meanwhile."""
         for daemon in self._told_versions.keys() & set(node.view.members):
             del self._told_versions[daemon]
-        for daemon, heard in node.other_versions.current().items():
+        for daemon, heard in node.gate.other_versions.current().items():
             if self._told_versions.get(daemon) != heard.words:
                 self._told_versions[daemon] = heard.words
                 self._logger.warning(

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
+from antiphon.core.gate import Gate
 from antiphon.core.links.tcp import Stream, TcpLink
-from antiphon.core.other_versions import OtherVersions
 from antiphon.core.term import Term
 from antiphon.core.watch import Watch
 from antiphon.errors import BadPacket
@@ -26,9 +26,9 @@ class Streams:
         me: int,
         working: Callable[[], Term | None],
         receive: Callable[[Packet, int], None],
+        gate: Gate,
         counters: Counter[str],
         datagrams: list[Datagram],
-        other_versions: OtherVersions,
     ) -> None:
         """`working` has the links that are in use, `receive` takes packets; `watch` is still to be set."""
         self.states = {peer: Stream() for peer in config.stream_peers_of(me)}
@@ -37,7 +37,7 @@ class Streams:
         self._receive = receive
         self._counters = counters
         self._datagrams = datagrams
-        self._other_versions = other_versions
+        self._other_versions = gate.other_versions
 
     def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
         """A packet came over the connection to this daemon; why the connection must end, or nothing.
