@@ -445,7 +445,7 @@ class Cluster(PassingTime):
                         heapq.heappush(self._flying, flight)
         node.datagrams.clear()
         names = {session: name for name, (where, session) in self._clients.items() if where == daemon}
-        for sessions, frame in node.frames:
+        for sessions, frame, _ in node.frames:
             for session in sessions:
                 news = read(frame)
                 self.events[names[session]] += news

@@ -5,7 +5,8 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 
 - `datagrams`: packets to send to other daemons, in order; the driver sends and clears them. Those for daemons
   that are reached over TCP go through `core.streams`, one packet each
-- `frames`: (session numbers, frame) pairs to write to clients, in order; the driver writes and clears them
+- `frames`: (session numbers, frame, header of a bundle) to write to clients, in order; the driver writes and
+  clears them
 - `endings`: (session number, Goodbye) pairs: sessions that the node has ended; the driver writes the
   Goodbye, closes the connection and clears them; no further event may name these sessions
 - `next_deadline_us()`: when to call `timeout` at the latest
@@ -32,7 +33,7 @@ from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.gate import Gate
 from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
-from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.delivery import Delivery, Frames
 from antiphon.core.groups.events import GroupEvent, parse_event
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.requests import Requests
@@ -87,7 +88,7 @@ class Node:
         self.me = config.daemon_number(name)
         self.site = config.site_of(self.me)
         self.datagrams = Outbox()
-        self.frames: list[tuple[tuple[int, ...], bytes | bytearray | memoryview]] = []
+        self.frames: Frames = []
         self.endings: list[tuple[int, frames.Goodbye]] = []
         self.counters: Counter[str] = Counter()
         self.incarnation = incarnation

@@ -322,7 +322,7 @@ class Host:
             if node.frames:
                 written = node.frames[:]
                 node.frames.clear()
-                for sessions, frame in written:
+                for sessions, frame, _ in written:
                     self._write(node, sessions, frame)
             if node.endings:
                 endings = node.endings[:]

@@ -144,4 +144,4 @@ class Requests:
 
     def _problem(self, session: Session, code: str, reason: str) -> None:
         frame = frames.encode_control(frames.Problem(code, reason))
-        self._output.append(((session.number,), frame))
+        self._output.append(((session.number,), frame, None))
