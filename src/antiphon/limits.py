@@ -33,6 +33,9 @@ FRAME_MAX_BYTES = MESSAGE_MAX_BYTES + 16_384
 """The largest frame on a client connection: one message of the largest size with its header and names."""
 BUNDLE_MAX_BYTES = FRAME_MAX_BYTES + 4_096
 """The largest bundle between daemons: the largest frame, sent again inside another bundle or two."""
+EXTENSIONS_MAX_BYTES = 4_096
+"""All extensions of one bundle's header: a causal history with three entries of 20 bytes for each of 64 sites
+fits, and the largest message with its header, names and extensions is still no larger than a frame may be."""
 CONTROL_FRAME_MAX_BYTES = 1024 * 1024
 """Control frames carry names and lists of members, never payloads."""
 SENT_MAX_US = 7_258_118_399_999_999

@@ -172,6 +172,16 @@ def absent(**known: Any) -> dict[str, Any]:
             absent() | {"left_out": [{"daemon": "d2", "reason": "stalled", "remaining_us": 8_000_000}]},
             "d2 is not in the view: heard 2.0 s ago; left out for another 8.0 s: stalled",
         ),
+        (
+            absent(heard_us_ago=None)
+            | {"other_versions": [{"daemon": "d2", "of": "packet", "version": 4, "ours": 6}]},
+            "d2 is not in the view: never heard; it speaks version 4, this daemon 6",
+        ),
+        (
+            absent(heard_us_ago=None)
+            | {"other_versions": [{"daemon": "d2", "of": "greeting", "version": 2, "ours": 1}]},
+            "d2 is not in the view: never heard; it speaks version 2 of greetings, this daemon 1",
+        ),
     ],
 )
 def test_each_fault_is_told(answer: dict[str, Any], expected: str | None) -> None:

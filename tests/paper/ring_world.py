@@ -7,7 +7,7 @@ from collections.abc import Callable
 from passing_time import PassingTime
 from small_worlds import SIGNS, VIEW, packets_of
 
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.links.ring import Ring
 from antiphon.wire import packet, token
 from antiphon.wire.packet import EVERYBODY, Data, Fragment, Loose, Packet, PacketKind
@@ -73,7 +73,7 @@ class RingWorld(PassingTime):
         self.received: list[list[bytes]] = [[] for _ in range(count)]
         self.owners = [Owner() for _ in range(count)]
         self.refused: Counter[str] = Counter()
-        self._out: list[list[Datagram]] = [[] for _ in range(count)]
+        self._out = [Outbox() for _ in range(count)]
         self._flying: list[tuple[int, int, int, int, Packet]] = []
         self._serial = 0
         self._sent: Counter[int] = Counter()
@@ -114,7 +114,7 @@ class RingWorld(PassingTime):
         prefix = packet.prefix(
             kind, digest=DIGEST, sender=sender, receiver=addressee, incarnation=100 + sender, view=VIEW
         )
-        self.arrive(sender, receiver, packet.parse(memoryview(packet.whole(prefix, body))))
+        self.arrive(sender, receiver, packet.parse(memoryview(packet.whole(prefix, body, counter=1))))
 
     def arrive(self, sender: int, receiver: int, incoming: Packet) -> None:
         """A packet came to one member; BadPacket if it will not have it."""

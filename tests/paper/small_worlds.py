@@ -9,7 +9,7 @@ from passing_time import WITHIN_US, PassingTime
 
 from antiphon import config
 from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Signs
 from antiphon.core.membership.rounds import Reason
@@ -53,7 +53,7 @@ class LinkPair:
         self.lose: Callable[[int, Packet], bool] = lambda receiver, incoming: False
         self.seen: list[tuple[int, Packet]] = []
         self.received: list[list[bytes]] = [[], []]
-        self._out: list[list[Datagram]] = [[], []]
+        self._out = [Outbox(), Outbox()]
         path = LinkConfig(
             ("s0", "s1"),
             packet_bytes=packet_bytes,
@@ -302,11 +302,14 @@ class Cluster(PassingTime):
         service: Service = Service.AGREED,
         flags: int = 0,
     ) -> None:
-        daemon, session = self._clients[client]
         groups = [groups] if isinstance(groups, str) else groups
         names = bundle.names_area(client, groups)
-        data = bytearray(b"".join(bundle.encode(names, len(groups), service, payloads, flags=flags)))
-        self.nodes[daemon].submit(session, data, self.now_us)
+        self.submit(client, b"".join(bundle.encode(names, len(groups), service, payloads, flags=flags)))
+
+    def submit(self, client: str, data: bytes) -> None:
+        """A client hands over a bundle that is written already."""
+        daemon, session = self._clients[client]
+        self.nodes[daemon].submit(session, bytearray(data), self.now_us)
         self._drain(daemon)
 
     def payloads(self, client: str) -> list[bytes]:
@@ -444,7 +447,7 @@ class Cluster(PassingTime):
                         heapq.heappush(self._flying, flight)
         node.datagrams.clear()
         names = {session: name for name, (where, session) in self._clients.items() if where == daemon}
-        for sessions, frame in node.frames:
+        for sessions, frame, _ in node.frames:
             for session in sessions:
                 news = read(frame)
                 self.events[names[session]] += news

@@ -163,7 +163,10 @@ def test_packets_of_another_process_count_for_nothing(incarnation):
         PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=incarnation, view=VIEW
     )
     pair.now_us += 1_000
-    assert pair.ends[0].receive(packet.parse(memoryview(packet.hello(prefix, 1, 0))), pair.now_us) == []
+    assert (
+        pair.ends[0].receive(packet.parse(memoryview(packet.hello(prefix, 1, 0, counter=1))), pair.now_us)
+        == []
+    )
     assert pair.ends[0].heard_us == heard_us
     assert pair.ends[0].state is LinkState.OPEN
 

@@ -36,7 +36,7 @@ def forge(
         incarnation=cluster.nodes[sender].incarnation,
         view=0 if is_loose else node.view.id,
     )
-    data = packet.whole(prefix, body, number)
+    data = packet.whole(prefix, body, number, counter=1)
     node.receive(memoryview(data), len(data), cluster.now_us)
     cluster._drain(receiver)
 
@@ -152,7 +152,7 @@ def test_an_echo_from_the_future_does_not_prove_a_restart():
     prefix = packet.prefix(
         PacketKind.BEAT, digest=cluster.config.digest, sender=1, receiver=0, incarnation=4_711
     )
-    data = packet.whole(prefix, body)
+    data = packet.whole(prefix, body, counter=1)
     cluster.nodes[0].receive(memoryview(data), len(data), cluster.now_us)
     cluster._drain(0)
     cluster.run(2_000_000)

@@ -560,7 +560,7 @@ def test_a_packet_far_beyond_what_is_open_is_refused():
     prefix = packet.prefix(
         PacketKind.DATA, digest=DIGEST, sender=0, receiver=EVERYBODY, incarnation=100, view=VIEW
     )
-    far = packet.whole(prefix, number=1 << 61)
+    far = packet.whole(prefix, number=1 << 61, counter=1)
     with pytest.raises(BadPacket, match="beyond what a ring sends"):
         world.members[1].receive(packet.parse(memoryview(far)), world.now_us)
     assert world.members[1].reception.highest < 1 << 61

@@ -351,7 +351,7 @@ def test_a_bad_token_is_counted_and_changes_nothing():
     )
     bad = token.Token(1 << 40, 1 << 40, 0, token.NOBODY, token.NOBODY, 1 << 31, 1 << 40, 1, 1)
     for body in (b"", b"junk", token.encode_token(bad)):
-        data = packet.whole(prefix, body)
+        data = packet.whole(prefix, body, counter=1)
         node.receive(memoryview(data), len(data), cluster.now_us)
         cluster._drain(1)
     assert node.counters["token: cut short"] == 2

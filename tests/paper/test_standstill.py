@@ -18,8 +18,7 @@ from antiphon.core.membership.rounds import Reason, Round
 from antiphon.core.node import Node
 from antiphon.core.origin import Origin
 from antiphon.service import Service
-from antiphon.wire import bundle
-from antiphon.wire.bundle import Flag
+from antiphon.wire.bundle import Draft, Flag
 from antiphon.wire.packet import Skip
 
 STALL_US = PRESETS["lan"].stall_us
@@ -211,9 +210,9 @@ def test_a_daemon_that_never_tells_its_groups_is_left_out(monkeypatch: pytest.Mo
     cluster, clients = world()
     send_control = Origin.send_control
 
-    def mostly(origin: Origin, data: bytearray, now_us: int, destinations: int | None = None) -> None:
-        if origin._me != 2 or not bundle.parse(data).flags & Flag.GROUPS:
-            send_control(origin, data, now_us, destinations)
+    def mostly(origin: Origin, draft: Draft, now_us: int, destinations: int | None = None) -> None:
+        if origin._me != 2 or not draft.header.flags & Flag.GROUPS:
+            send_control(origin, draft, now_us, destinations)
 
     monkeypatch.setattr(Origin, "send_control", mostly)
     cluster.partition({0, 1}, {2})

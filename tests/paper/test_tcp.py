@@ -5,7 +5,7 @@ from small_worlds import DELAY_US, HELLO_US, SIGNS, VIEW, Cluster, ends_of, told
 
 from antiphon import limits
 from antiphon.config import LinkConfig
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.links.link import LinkState
 from antiphon.core.links.tcp import Stream, TcpLink
 from antiphon.core.membership.rounds import Reason
@@ -26,7 +26,7 @@ class StreamPair:
         self.received: list[list[Fragment]] = [[], []]
         self.seen: list[tuple[int, Packet]] = []
         self.streams = [Stream(is_up=is_up), Stream(is_up=is_up)]
-        self._out: list[list[Datagram]] = [[], []]
+        self._out = [Outbox(), Outbox()]
         self._flying: list[tuple[int, int, bytes]] = []
         self.ends = [self._end(me, rate_bytes_per_s) for me in (0, 1)]
 
@@ -221,7 +221,7 @@ def test_a_packet_of_another_process_counts_for_nothing(pair: StreamPair) -> Non
     stranger = packet.prefix(PacketKind.DATA, digest=7, sender=1, receiver=0, incarnation=999, view=VIEW)
     heard_us = pair.ends[0].heard_us
     pair.now_us += 1
-    pair.arrive(0, packet.parse(memoryview(packet.whole(stranger, number=1))))
+    pair.arrive(0, packet.parse(memoryview(packet.whole(stranger, number=1, counter=1))))
     assert pair.ends[0].heard_us == heard_us
 
 
@@ -299,7 +299,7 @@ def test_packets_over_udp_count_for_nothing_between_such_daemons() -> None:
     prefix = packet.prefix(
         PacketKind.HELLO, digest=cluster.config.digest, sender=1, receiver=0, incarnation=101, view=VIEW
     )
-    cluster.nodes[0].receive(memoryview(packet.hello(prefix, 1, 0)), 1_400, cluster.now_us)
+    cluster.nodes[0].receive(memoryview(packet.hello(prefix, 1, 0, counter=1)), 1_400, cluster.now_us)
     assert cluster.nodes[0].counters["packet: not over its connection"] == 1
 
 

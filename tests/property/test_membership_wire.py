@@ -131,7 +131,7 @@ def test_proposals_survive_the_wire(proposal: Proposal) -> None:
 @often
 @given(states)
 def test_states_survive_the_wire(state: recovery.MemberState) -> None:
-    data = recovery.state_bundle(state)
+    data = recovery.state_bundle(state).data
     body = bundle.payloads(bytes(data), bundle.parse(data))[0]
     told = recovery.parse_state(body, SymmetricOrder(1, 0))
     assert parse_state(bytes(told.order)) == parse_state(bytes(state.order))
@@ -141,7 +141,7 @@ def test_states_survive_the_wire(state: recovery.MemberState) -> None:
 @often
 @given(hosted_groups)
 def test_lists_of_groups_survive_the_wire(groups: tuple[HostedGroup, ...]) -> None:
-    data = events.groups_bundle(groups)
+    data = events.groups_bundle(groups).data
     assert events.parse_groups(data, bundle.parse(data)) == groups
 
 
@@ -201,7 +201,7 @@ def test_any_bytes_are_a_state_or_a_bad_frame(body: bytes) -> None:
 @often
 @given(junk | arrays | hosted_groups.map(msgspec.msgpack.encode).flatmap(damaged))
 def test_any_bytes_are_groups_or_a_bad_frame(body: bytes) -> None:
-    data = recovery.control_bundle(body, bundle.Flag.GROUPS)
+    data = recovery.control_bundle(body, bundle.Flag.GROUPS).data
     for parse in (events.parse_groups, events.parse_event):
         try:
             parse(data, bundle.parse(data))
@@ -215,7 +215,7 @@ def test_any_bytes_are_groups_or_a_bad_frame(body: bytes) -> None:
 def deliver(cluster: Cluster, kind: PacketKind, body: bytes, incarnation: int) -> None:
     """A packet of daemon 1 comes to daemon 0, whether it was sent or not."""
     prefix = packet.prefix(kind, digest=cluster.config.digest, sender=1, receiver=0, incarnation=incarnation)
-    data = packet.whole(prefix, body)
+    data = packet.whole(prefix, body, counter=1)
     cluster.nodes[0].receive(memoryview(data), len(data), cluster.now_us)
     cluster._drain(0)
 

@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate, product
 
 import msgspec
@@ -12,7 +13,8 @@ from antiphon import limits
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.service import Service
 from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
-from antiphon.wire import bundle, frames, packet
+from antiphon.wire import bundle, extensions, frames, packet, trains
+from antiphon.wire.extensions import SKIPPABLE, Extension
 from antiphon.wire.packet import Data, Fragment, Head, Item, Packet, PacketKind, Pressure, Skip, Update
 
 often = settings(deadline=None, max_examples=200)
@@ -58,13 +60,15 @@ items = st.one_of(fragments(), updates, skips, pressures)
 
 
 @st.composite
-def prefixes(draw: st.DrawFn, kind: PacketKind) -> tuple[bytes, Callable[[int], Head]]:
+def prefixes(draw: st.DrawFn, kind: PacketKind) -> tuple[bytes, Callable[[int, int], Head]]:
     """The fixed part of a head, and the heads that begin with it."""
     digest, sender, receiver, incarnation, view = draw(u32), draw(u16), draw(u16), draw(u32), draw(u64)
     fixed = packet.prefix(
         kind, digest=digest, sender=sender, receiver=receiver, incarnation=incarnation, view=view
     )
-    return fixed, lambda number: Head(kind, digest, sender, receiver, incarnation, view, number)
+    return fixed, lambda counter, number: Head(
+        kind, digest, sender, receiver, incarnation, view, counter, number
+    )
 
 
 def item_bytes(item: Item) -> bytes:
@@ -83,26 +87,28 @@ def item_bytes(item: Item) -> bytes:
 def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
     """A packet of any kind: its bytes, and the value they stand for."""
     kind = draw(st.sampled_from(PacketKind))
-    fixed, head = draw(prefixes(kind))
+    fixed, head_of = draw(prefixes(kind))
+    counter = draw(u64)
+    head = partial(head_of, counter)
     match kind:
         case PacketKind.HELLO:
             clock, echo = draw(u64), draw(u64)
-            return packet.hello(fixed, clock, echo), packet.Hello(head(0), clock, echo)
+            return packet.hello(fixed, clock, echo, counter=counter), packet.Hello(head(0), clock, echo)
         case PacketKind.ACK:
             aru, highest, delay, question = draw(u64), draw(u64), draw(u32), draw(st.booleans())
-            data = packet.ack(fixed, aru, highest, delay, question)
+            data = packet.ack(fixed, aru, highest, delay, question, counter=counter)
             return data, packet.Ack(head(int(question)), aru, highest, delay)
         case PacketKind.NACK:
             aru = draw(u64)
             ranges = draw(st.lists(st.tuples(u64, u32), max_size=limits.NACK_RANGES_MAX))
-            return packet.nack(fixed, aru, ranges), packet.Nack(head(0), aru, ranges)
+            return packet.nack(fixed, aru, ranges, counter=counter), packet.Nack(head(0), aru, ranges)
         case PacketKind.DATA | PacketKind.UNRELIABLE:
             number, carried = draw(u64), draw(st.lists(items, max_size=5))
-            data = packet.whole(fixed, b"".join(map(item_bytes, carried)), number)
+            data = packet.whole(fixed, b"".join(map(item_bytes, carried)), number, counter=counter)
             return data, Data(head(number), 1, carried, len(data))
         case _:
             body = draw(junk)
-            return packet.whole(fixed, body), packet.Loose(head(0), body)
+            return packet.whole(fixed, body, counter=counter), packet.Loose(head(0), body)
 
 
 def mended(data: bytes, segment_bytes: int) -> bytes:
@@ -125,9 +131,9 @@ def one_by_one(data: bytes, segment_bytes: int) -> list[Packet | str]:
 def as_a_train(data: bytes, segment_bytes: int) -> list[Packet | str]:
     """What a train says, read as the driver hands it over and cut into packets afterwards."""
     results: list[Packet | str] = []
-    for found in packet.parse_train(memoryview(data), segment_bytes):
+    for found in trains.parse_train(memoryview(data), segment_bytes):
         if isinstance(found, Data):
-            results += packet.split(found)
+            results += trains.split(found)
         else:
             results.append(found.reason if isinstance(found, BadPacket) else found)
     return results
@@ -138,13 +144,13 @@ def as_a_train(data: bytes, segment_bytes: int) -> list[Packet | str]:
 def test_packets_survive_the_wire(pair: tuple[bytes, Packet]) -> None:
     data, value = pair
     assert packet.parse(memoryview(data)) == value
-    assert list(packet.parse_train(memoryview(data), len(data))) == [value]
+    assert list(trains.parse_train(memoryview(data), len(data))) == [value]
 
 
 @often
 @given(st.binary(max_size=2_000), st.integers(-1, 200_000))
 def test_any_bytes_are_packets_or_bad_packets(data: bytes, segment_bytes: int) -> None:
-    found = list(packet.parse_train(memoryview(data), segment_bytes))
+    found = list(trains.parse_train(memoryview(data), segment_bytes))
     assert found
     assert all(isinstance(one, Packet | BadPacket) for one in found)
 
@@ -178,7 +184,7 @@ def test_damaged_packets_are_packets_or_bad_packets(data: st.DataObject) -> None
     if data.draw(st.booleans()):
         bad = mended(bad, max(1, len(bad)))
     for segment_bytes in (max(1, len(bad)), data.draw(st.integers(1, 500))):
-        found = list(packet.parse_train(memoryview(bad), segment_bytes))
+        found = list(trains.parse_train(memoryview(bad), segment_bytes))
         assert found
         assert all(isinstance(one, Packet | BadPacket) for one in found)
 
@@ -194,34 +200,34 @@ def test_packets_of_any_kind_in_a_row(pairs: list[tuple[bytes, Packet]], segment
 
 
 @st.composite
-def trains(draw: st.DrawFn) -> tuple[list[bytes], int]:
+def fragment_trains(draw: st.DrawFn) -> tuple[list[bytes], int]:
     """The packets of a fragment train, all of one size."""
     kind = draw(st.sampled_from((PacketKind.DATA, PacketKind.UNRELIABLE)))
     fixed, _ = draw(prefixes(kind))
     step, count = draw(st.integers(1, 40) | st.integers(1_000, 1_300)), draw(st.integers(1, 12))
     start = draw(st.integers(0, 50))
     fragment = draw(fragments(sizes=st.just(start + step * count)))
-    first = draw(st.integers(0, (1 << 64) - count))
-    buffers = packet.fragment_train(fixed, first, fragment, start, step, count)
+    first, counter = draw(st.integers(0, (1 << 64) - count)), draw(st.integers(0, (1 << 64) - count))
+    buffers = trains.fragment_train(fixed, first, fragment, start, step, count, counter=counter)
     joined = b"".join(buffers)
-    size = packet.FRAGMENT_PACKET_BYTES + step + packet.CHECK_BYTES
+    size = trains.FRAGMENT_PACKET_BYTES + step + packet.CHECK_BYTES
     return [joined[at : at + size] for at in range(0, len(joined), size)], size
 
 
 @often
-@given(trains())
+@given(fragment_trains())
 def test_a_train_is_read_as_a_whole(train: tuple[list[bytes], int]) -> None:
     parts, size = train
     data = b"".join(parts)
-    (whole,) = packet.parse_train(memoryview(data), size)
+    (whole,) = trains.parse_train(memoryview(data), size)
     assert isinstance(whole, Data)
     assert whole.count == len(parts)
     assert whole.size_bytes == len(data)
-    assert packet.split(whole) == one_by_one(data, size)
+    assert trains.split(whole) == one_by_one(data, size)
 
 
 @often
-@given(trains(), packets())
+@given(fragment_trains(), packets())
 def test_a_train_may_end_in_a_shorter_packet(
     train: tuple[list[bytes], int], last: tuple[bytes, Packet]
 ) -> None:
@@ -234,7 +240,7 @@ def test_a_train_may_end_in_a_shorter_packet(
 @given(st.data())
 def test_a_train_with_a_fault_is_read_packet_by_packet(data: st.DataObject) -> None:
     """Damaged, missing, doubled, swapped, from elsewhere: the others still count, and none is mixed up."""
-    parts, size = data.draw(trains())
+    parts, size = data.draw(fragment_trains())
     which = st.integers(0, len(parts) - 1)
     one, other = data.draw(which), data.draw(which)
     match data.draw(st.sampled_from(["damaged", "missing", "doubled", "swapped", "foreign"])):
@@ -262,9 +268,9 @@ def test_every_byte_of_the_start_of_a_packet_counts() -> None:
     """In one packet of a train, and in all of them alike."""
     fixed = packet.prefix(PacketKind.DATA, digest=1, sender=2, receiver=3, incarnation=4)
     fragment = Fragment(source=1, number=1, destinations=1, total=31, offset=1, body=bytes(range(30)))
-    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3))
+    train = b"".join(trains.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
     size = len(train) // 3
-    for offset, change in product(range(packet.FRAGMENT_PACKET_BYTES), (1, 2, 3, 6, 0x80, 0xFF)):
+    for offset, change in product(range(trains.FRAGMENT_PACKET_BYTES), (1, 2, 3, 6, 0x80, 0xFF)):
         for which in ((0,), (1,), (2,), (0, 1, 2)):
             changed = bytearray(train)
             for index in which:
@@ -280,7 +286,7 @@ def test_every_byte_of_the_start_of_a_packet_counts() -> None:
 def test_a_flipped_bit_anywhere_costs_the_packet_and_no_other() -> None:
     fixed = packet.prefix(PacketKind.DATA, digest=1, sender=2, receiver=3, incarnation=4)
     fragment = Fragment(source=1, number=1, destinations=1, total=31, offset=1, body=bytes(range(30)))
-    train = b"".join(packet.fragment_train(fixed, 7, fragment, 0, 10, 3))
+    train = b"".join(trains.fragment_train(fixed, 7, fragment, 0, 10, 3, counter=9))
     size = len(train) // 3
     first, _, third = one_by_one(train, size)
     for bit in range(8 * size):
@@ -296,6 +302,10 @@ def test_a_flipped_bit_anywhere_costs_the_packet_and_no_other() -> None:
 # Bundles --------------------------------------------------------------------------------------------------
 
 names = st.text(st.characters(min_codepoint=0x24, max_codepoint=0x7E), min_size=1, max_size=31)
+extended = st.just(()) | st.dictionaries(
+    st.integers(SKIPPABLE, 0xFFFF), st.binary(max_size=40), max_size=4
+).map(lambda values: tuple(Extension(type_, values[type_]) for type_ in sorted(values)))
+"""Extensions that every receiver may skip."""
 many_payloads = st.lists(st.binary(max_size=40), min_size=1, max_size=12)
 
 
@@ -308,11 +318,13 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     others = 0xFF80_C0C0  # bits of marks that are neither a service nor forbidden to clients
     marks = draw(st.just(0) | u32.map(lambda bits: bits & others | 1 << service))
     payloads = draw(many_payloads)
+    fields = draw(extended)
     data = bytearray().join(
         bundle.encode(
-            area, len(groups), service, payloads, flags=flags, tag=tag, sent_us=sent_us, marks=marks
+            area, len(groups), service, payloads,
+            flags=flags, tag=tag, sent_us=sent_us, marks=marks, extensions=fields,
         )
-    )
+    )  # fmt: skip
     daemon, session, incarnation = draw(u16), draw(u32), draw(u32)
     sequence, number, previous, lts, aru = (draw(counters) for _ in range(5))
     destinations = draw(u64)
@@ -333,7 +345,7 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
     )
     header = bundle.Header(
         len(data), service, flags, area, len(payloads), tag, daemon, session, incarnation,
-        sequence, number, previous, lts, aru, destinations, sent_us, marks,
+        sequence, number, previous, lts, aru, destinations, sent_us, marks, fields,
     )  # fmt: skip
     return bytes(data), header, payloads
 
@@ -342,7 +354,8 @@ def bundles(draw: st.DrawFn) -> tuple[bytes, bundle.Header, list[bytes]]:
 @given(bundles())
 def test_bundles_survive_the_wire(made: tuple[bytes, bundle.Header, list[bytes]]) -> None:
     data, header, payloads = made
-    assert bundle.parse(data) == bundle.parse_from_client(bytearray(data)) == header
+    assert bundle.parse(data) == bundle.parse_from_daemon(bytearray(data)) == header
+    assert header.extensions or bundle.parse_from_client(bytearray(data)) == header
     assert bundle.payloads(memoryview(data), header) == payloads
     messages = bundle.decode(data)
     assert [message.payload for message in messages] == payloads
@@ -362,7 +375,11 @@ def answers(read: Callable[[bytes], object], data: bytes) -> bool:
     return True
 
 
-BUNDLE_READERS = (bundle.parse, bundle.parse_from_client, bundle.decode, bundle.peek_lines)
+def look(data: bytes) -> bundle.Start:
+    return bundle.look(data, 200)
+
+
+BUNDLE_READERS = (bundle.parse, bundle.parse_from_client, bundle.parse_from_daemon, bundle.decode, look)
 
 
 @often
@@ -384,6 +401,30 @@ def test_damaged_bundles_are_bundles_or_bad_frames(data: st.DataObject) -> None:
         answers(read, with_its_length)
     if answers(bundle.parse_from_client, with_its_length):
         assert answers(bundle.decode, with_its_length)
+
+
+@often
+@given(st.lists(st.tuples(u16, st.binary(max_size=20)), max_size=5), st.binary(max_size=5))
+def test_extensions_are_read_as_they_were_written_or_refused(
+    fields: list[tuple[int, bytes]], rest: bytes
+) -> None:
+    written = tuple(Extension(type_, value) for type_, value in fields)
+    area = extensions.encode(written)
+    assert extensions.size_bytes(written) == len(area)
+    types = [type_ for type_, _ in fields]
+    is_fine = types == sorted(set(types)) and all(type_ & SKIPPABLE for type_ in types)
+    assert answers(extensions.parse, area) == is_fine
+    if is_fine:
+        assert extensions.parse(area) == written
+    if answers(extensions.parse, area + rest):
+        assert extensions.encode(extensions.parse(area + rest)) == area + rest
+
+
+@often
+@given(junk)
+def test_any_bytes_are_extensions_or_bad_frames(data: bytes) -> None:
+    if answers(extensions.parse, data):
+        assert extensions.encode(extensions.parse(data)) == data
 
 
 @often

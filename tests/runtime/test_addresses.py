@@ -13,6 +13,7 @@ from antiphon import limits
 from antiphon.config import address
 from antiphon.runtime import addresses
 from antiphon.runtime.addresses import RESOLVE_INTERVAL_US, STRANGER, Addresses
+from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.wire import membership, packet
 from antiphon.wire.membership import Beat
@@ -91,7 +92,7 @@ def forged(digest: int, sender: int, receiver: int, incarnation: int, lts: int) 
         PacketKind.BEAT, digest=digest, sender=sender, receiver=receiver, incarnation=incarnation
     )
     beat = Beat(limits.COUNTER_MAX, 0, True, 1, 0, 0, lts, sender)
-    return packet.whole(prefix, membership.encode(beat))
+    return packet.whole(prefix, membership.encode(beat), counter=1)
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
@@ -123,3 +124,31 @@ def test_beats_of_a_stranger_in_the_name_of_a_daemon_change_nothing_and_are_told
         wait_until(lambda: len(status(daemons[0].places[0])["view"]["members"]) == 2)
         bob.send("chat", b"and now")
         assert [message.payload for message in ada.messages(2)] == [b"still here", b"and now"]
+
+
+def test_a_daemon_of_another_version_is_named_in_the_status_and_in_the_log(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As long as its packets come from its own address."""
+    caplog.set_level(logging.WARNING, "antiphon.daemon")
+    config = local_config(2, cluster.directory)
+    (_, first), (_, second) = config.daemons()
+    beat = forged(config.digest, 1, 0, 7, 5)
+    old = beat[:1] + b"\x04" + beat[2:]
+    with (
+        Daemon(config, "d1") as daemon,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
+    ):
+        other.bind(address(second.address))
+        place = daemon.places[0]
+        for _ in range(3):
+            stranger.sendto(old, address(first.address))
+        wait_until(lambda: status(place)["counters"].get("packet: unknown version", 0) == 3)
+        assert status(place)["other_versions"] == []
+        for _ in range(3):
+            other.sendto(old, address(first.address))
+        told = [{"daemon": "d2", "of": "packet", "version": 4, "ours": packet.VERSION}]
+        wait_until(lambda: status(place)["other_versions"] == told)
+        line = f"daemon d1: d2 speaks version 4, we speak {packet.VERSION}"
+        wait_until(lambda: line in [record.getMessage() for record in caplog.records])

@@ -16,6 +16,7 @@ from antiphon.config import address
 from antiphon.runtime.local import local_config
 from antiphon.service import Service
 from antiphon.wire import bundle, frames, packet
+from antiphon.wire.extensions import SKIPPABLE, Extension
 from antiphon.wire.packet import PacketKind
 
 LISTENERS = pytest.mark.parametrize("listener", [0, 1], ids=["unix", "tcp"])
@@ -40,9 +41,9 @@ def frame(kind: int, body: bytes, length: int | None = None) -> bytes:
     return frames.HEAD.pack(frames.HEAD_BYTES + len(body) if length is None else length, kind) + body
 
 
-def sent_as(sender: str, group: str) -> bytes:
+def sent_as(sender: str, group: str, *extensions: Extension) -> bytes:
     names = bundle.names_area(sender, [group])
-    return b"".join(bundle.encode(names, 1, Service.AGREED, [b"payload"]))
+    return b"".join(bundle.encode(names, 1, Service.AGREED, [b"payload"], extensions=extensions))
 
 
 BEFORE_CONNECT = {
@@ -82,8 +83,9 @@ IN_SESSION = {
     "a bundle of nothing": frame(frames.FrameKind.BUNDLE, b""),
     "a bundle of noise": frame(frames.FrameKind.BUNDLE, garbage(4, 500)),
     "flags of daemons": struct.pack("!B", 2).join(
-        (sent_as("#ada#d1", "calm")[:6], sent_as("#ada#d1", "calm")[7:])
+        (sent_as("#ada#d1", "calm")[:7], sent_as("#ada#d1", "calm")[8:])
     ),
+    "an extension": sent_as("#ada#d1", "calm", Extension(SKIPPABLE, b"x")),
 }
 
 
@@ -128,10 +130,10 @@ def foreign_packets(digest: int) -> dict[str, bytes]:
         "packet: too short": b"hello",
         "packet: not ours": garbage(5, 1_400),
         "packet: unknown version": ours[:1] + b"\xff" + ours[2:] + bytes(30),
-        "packet: checksum": packet.ack(ours, 0, 0, 0)[:-1] + b"?",
-        "packet: unknown kind or wrong size": packet.whole(ours, b"odd"),
-        "packet: other configuration": packet.ack(other_cluster, 0, 0, 0),
-        "packet: not from a neighbour": packet.ack(stranger, 0, 0, 0),
+        "packet: checksum": packet.ack(ours, 0, 0, 0, counter=1)[:-1] + b"?",
+        "packet: unknown kind or wrong size": packet.whole(ours, b"odd", counter=1),
+        "packet: other configuration": packet.ack(other_cluster, 0, 0, 0, counter=1),
+        "packet: not from a neighbour": packet.ack(stranger, 0, 0, 0, counter=1),
     }
 
 

@@ -14,7 +14,7 @@ from test_udp import free_address
 
 from antiphon import config as configuration
 from antiphon.config import Config, DaemonConfig, SiteConfig
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, DatagramCounter
 from antiphon.runtime.local import local_config
 from antiphon.runtime.multicast import (
     ANSWER_GOOD_US,
@@ -46,7 +46,8 @@ class Member:
         addresses = [configuration.address(daemon.address) for _, daemon in config.daemons()]
         peers = {other: address for other, address in enumerate(addresses) if other != number}
         self.udp = UdpSocket(addresses[number], peers)
-        self.multicast = Multicast(config, number, 100 + number, self.udp, START_US)
+        self.counter = DatagramCounter()
+        self.multicast = Multicast(config, number, 100 + number, self.udp, self.counter, START_US)
         self.got: list[bytes] = []
         """What was for the node."""
 
@@ -113,7 +114,7 @@ def data_packet(config: Config, sender: int, receiver: int = EVERYBODY, body: by
     prefix = packet.prefix(
         PacketKind.HELD, digest=config.digest, sender=sender, receiver=receiver, incarnation=100 + sender
     )
-    data = packet.whole(prefix, body)
+    data = packet.whole(prefix, body, counter=1)
     others = tuple(number for number in range(config.daemon_count) if number != sender)
     return Datagram(receiver, [data], len(data), len(data), others)
 
@@ -128,7 +129,8 @@ def probe_of(
             sender=sender,
             receiver=receiver,
             incarnation=1,
-        )
+        ),
+        counter=1,
     )
 
 
@@ -201,6 +203,21 @@ def test_probes_come_ever_more_seldom_up_to_an_interval(stack: ExitStack) -> Non
     assert waits[0] == PROBE_FIRST_US
     assert waits == sorted(waits)
     assert waits[-1] == PROBE_INTERVAL_US
+
+
+def test_probes_and_answers_take_their_counters_from_the_process(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = site()
+    (member, *_) = members_of(config, stack)
+    sent: list[bytes] = []
+    monkeypatch.setattr(member.udp, "send", lambda datagram: sent.append(b"".join(datagram.buffers)))
+    assert member.counter.take(9) == 1
+    member.multicast.timeout(START_US)
+    member.multicast.take(memoryview(probe_of(config, 1, PacketKind.PROBE, EVERYBODY)), START_US)
+    heads = [packet.parse(memoryview(data)).head for data in sent]
+    assert [(head.kind, head.counter) for head in heads] == [(PacketKind.PROBE, 10), (PacketKind.PROBED, 11)]
+    assert member.counter.take() == 12
 
 
 # Strangers ------------------------------------------------------------------------------------------------

@@ -259,7 +259,8 @@ def test_a_packet_that_is_none_ends_the_connection_of_a_neighbour(cluster: Clust
         caller.sendall(streams.greeting(Greeting(config.digest, 1, 0, 5)))
         assert streams.parse_greeting(memoryview(caller.recv(20)[4:])).answer is Answer.WELCOME
         prefix = packet.prefix(PacketKind.BEAT, digest=config.digest, sender=0, receiver=0, incarnation=5)
-        caller.sendall(streams.length(36) + packet.whole(prefix))
+        stray = packet.whole(prefix, counter=1)
+        caller.sendall(streams.length(len(stray)) + stray)
         while caller.recv(10_000):
             pass
     assert status(first.places[0])["counters"]["packet: over another one's connection"] == 1
@@ -271,7 +272,7 @@ def test_datagrams_of_a_neighbour_over_udp_are_refused(cluster: Cluster) -> None
     first, _ = cluster.start(config)
     prefix = packet.prefix(PacketKind.ACK, digest=config.digest, sender=1, receiver=0, incarnation=7)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
-        attacker.sendto(packet.ack(prefix, 0, 0, 0), address(config.daemons()[0][1].address))
+        attacker.sendto(packet.ack(prefix, 0, 0, 0, counter=1), address(config.daemons()[0][1].address))
     wait_until(lambda: "packet: not over its connection" in status(first.places[0])["counters"])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon import limits
 from antiphon.config import LinkConfig
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, LinkState, Signs
 from antiphon.core.links.receiving import Reception
@@ -47,13 +47,13 @@ def test_a_plan_that_showed_a_bug_is_clean(plan: str) -> None:
     assert outcome.is_clean, outcome.error + "\n".join(map(str, outcome.violations))
 
 
-def open_link(datagrams: list[Datagram]) -> HopLink:
+def open_link(datagrams: Outbox) -> HopLink:
     """One end of a link whose other end has answered, with a window of few packets."""
     ends = Ends(0, 1, digest=7, view=9, incarnation=1, peer_incarnation=2)
     path = LinkConfig(("s0", "s1"), packet_bytes=1_400, window_bytes=65_536)
     link = HopLink(ends, path, signs=Signs(600_000, 40_000), datagrams=datagrams, now_us=0)
     prefix = packet.prefix(packet.PacketKind.HELLO, digest=7, sender=1, receiver=0, incarnation=2, view=9)
-    link.receive(packet.parse(memoryview(packet.hello(prefix, 5, 0))), 0)
+    link.receive(packet.parse(memoryview(packet.hello(prefix, 5, 0, counter=1))), 0)
     assert link.state is LinkState.OPEN
     datagrams.clear()
     return link
@@ -61,7 +61,7 @@ def open_link(datagrams: list[Datagram]) -> HopLink:
 
 def test_a_failed_link_with_unreliable_traffic_lets_its_daemon_sleep() -> None:
     """What paces unreliable packets kept its deadline in the past when the link failed."""
-    link = open_link([])
+    link = open_link(Outbox())
     link.send(Fragment(0, 1, 2, 4, 0, b"void"))
     link.pump(0)
     now_us = 0

@@ -15,7 +15,7 @@ def prefix_of(kind: PacketKind) -> bytes:
 
 
 def whole_packet(kind: PacketKind, body: bytes = b"", number: int = 0) -> bytes:
-    return packet.whole(prefix_of(kind), body, number)
+    return packet.whole(prefix_of(kind), body, number, counter=1)
 
 
 def genuine_bundle() -> bytes:
@@ -50,9 +50,9 @@ def captures() -> dict[str, bytes]:
         "skip": whole_packet(PacketKind.DATA, packet.skip_item(Skip(0, 10, 12, 14, 13)), 7),
         "pressure": whole_packet(PacketKind.DATA, packet.pressure_item(Pressure(0, 0, 3, ((5, "ann"),))), 8),
         "unreliable": whole_packet(PacketKind.UNRELIABLE, carried),
-        "hello": packet.hello(prefix_of(PacketKind.HELLO), 5, 6),
-        "ack": packet.ack(prefix_of(PacketKind.ACK), 4, 5, 6),
-        "nack": packet.nack(prefix_of(PacketKind.NACK), 4, [(5, 1), (8, 2)]),
+        "hello": packet.hello(prefix_of(PacketKind.HELLO), 5, 6, counter=1),
+        "ack": packet.ack(prefix_of(PacketKind.ACK), 4, 5, 6, counter=1),
+        "nack": packet.nack(prefix_of(PacketKind.NACK), 4, [(5, 1), (8, 2)], counter=1),
         "beat": whole_packet(PacketKind.BEAT, membership.encode(beat)),
         "proposal": whole_packet(PacketKind.PROPOSAL, membership.encode(proposal)),
         "token": whole_packet(PacketKind.TOKEN, token.encode_token(passed)),

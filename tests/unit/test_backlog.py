@@ -14,7 +14,6 @@ from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
 from antiphon.errors import UsageError
 from antiphon.types import check_priority
-from antiphon.wire import bundle
 from antiphon.wire.events import GroupEvent, event_bundle
 
 SOFT = 100_000
@@ -78,8 +77,7 @@ def test_a_slow_session_is_warned_once_and_told_when_it_is_over() -> None:
 
 def put(sessions: Sessions, session: Session, count: int) -> None:
     for _ in range(count):
-        data = event_bundle(session.private_name, GroupEvent("join", "g"))
-        sessions.put(session, Pending(data, bundle.parse(data)))
+        sessions.put(session, Pending(*event_bundle(session.private_name, GroupEvent("join", "g"))))
 
 
 def taken(sessions: Sessions, count: int) -> list[str]:

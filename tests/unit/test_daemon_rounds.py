@@ -5,7 +5,7 @@ from host_notes import Notes
 from small_worlds import world_config
 
 from antiphon.config.timing import PRESETS
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.membership.patience import STUCK_RECOVERIES
 from antiphon.core.membership.rounds import Reason
@@ -25,7 +25,7 @@ class Machine:
     def __init__(self) -> None:
         self.now_us = START_US
         self.host = Notes()
-        self.datagrams: list[Datagram] = []
+        self.datagrams = Outbox()
         alone = DaemonView(1_024, (0,), (100,), ())
         config = world_config(3, mesh=True, membership="lan")
         self.membership = DaemonMembership(config, 0, 100, self.host, self.datagrams, alone, START_US)

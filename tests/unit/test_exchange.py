@@ -16,6 +16,7 @@ from antiphon.core.streams.exchange import (
 )
 from antiphon.wire import streams
 from antiphon.wire.streams import Greeting
+from antiphon.wire.versions import GREETING_MAX_BYTES, OtherVersion
 
 DIGEST = 7
 SOME = b"some packet"
@@ -31,6 +32,9 @@ class Ear:
     def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
         self.heard.append(("packet", peer, bytes(data)))
         return self.verdict
+
+    def greeted_otherwise(self, found: OtherVersion) -> None:
+        self.heard.append(("otherwise", found.sender, found.version))
 
     def stream_opened(self, peer: int, now_us: int) -> None:
         self.heard.append(("opened", peer))
@@ -214,6 +218,31 @@ def test_bytes_that_are_no_greeting_end_the_connection(data: bytes) -> None:
     assert exchange.closings == [stranger]
     assert sum(exchange.counters.values()) == 1
     assert not town.ears[0].heard
+
+
+@pytest.mark.parametrize("size", [16, GREETING_MAX_BYTES])
+@pytest.mark.parametrize(("sender", "is_told"), [(1, True), (5, False)])
+def test_a_neighbour_that_greets_in_another_version_is_told(size: int, sender: int, is_told: bool) -> None:
+    town = Town()
+    exchange = town.exchanges[0]
+    stranger = exchange.accepted(0)
+    said = bytearray(streams.greeting(Greeting(DIGEST, sender, 0, 5))[4:].ljust(size, b"?"))
+    said[1] = 9
+    exchange.received(stranger, memoryview(streams.length(size) + said), 0)
+    assert exchange.closings == [stranger]
+    assert exchange.counters["stream: greeting: unknown version"] == 1
+    assert town.ears[0].of("otherwise") == ([("otherwise", sender, 9)] if is_told else [])
+
+
+def test_who_answers_a_call_speaks_for_itself_only() -> None:
+    town = Town()
+    exchange = town.exchanges[0]
+    channel = town.wants(0)
+    exchange.connected(channel, 0)
+    said = bytearray(streams.greeting(Greeting(DIGEST, 2, 0, 5)))
+    said[5] = 9
+    exchange.received(channel, memoryview(said), 0)
+    assert not town.ears[0].of("otherwise")
 
 
 def test_a_bad_packet_ends_an_open_connection_on_both_sides() -> None:

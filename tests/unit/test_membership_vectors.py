@@ -4,7 +4,7 @@ from itertools import combinations
 
 import msgspec
 import pytest
-from vectors import checked, head_of, head_vector, octets, prefix_of
+from vectors import COUNTER, checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
 from antiphon.core.membership import recovery
@@ -72,7 +72,7 @@ def _damping(*dampings: tuple[int, int, int]) -> Station:
 
 
 def loose(kind: PacketKind, body: bytes) -> bytes:
-    return packet.whole(prefix_of(kind, view=0), body)
+    return packet.whole(prefix_of(kind, view=0), body, counter=COUNTER)
 
 
 def test_beat() -> None:
@@ -241,7 +241,7 @@ ORDER = SymmetricOrder(3, 0)
 
 
 def test_state() -> None:
-    data = recovery.state_bundle(STATE)
+    data = recovery.state_bundle(STATE).data
     header = bundle.parse(data)
     assert (header.flags, header.service, header.names) == (bundle.Flag.STATE, Service.FIFO, b"\x01#")
     assert bundle.payloads(bytes(data), header) == [STATE_VECTOR]
@@ -306,7 +306,7 @@ GROUPS = (HostedGroup("news", (1, 0, 55, 2), ((0, 3, "#ann#east"), (2, 4, "#bob#
 
 
 def test_groups() -> None:
-    data = events.groups_bundle(GROUPS)
+    data = events.groups_bundle(GROUPS).data
     header = bundle.parse(data)
     assert (header.flags, header.service, header.names) == (bundle.Flag.GROUPS, Service.AGREED, b"\x01#")
     assert bundle.payloads(bytes(data), header) == [GROUPS_VECTOR]

@@ -24,7 +24,7 @@ def reach(segments: tuple[tuple[int, ...], ...] = ((0,), (1,), (2,))) -> Reach:
 def check(
     item: Item, *, bounds: Reach | None = None, kind: PacketKind = PacketKind.DATA, from_site: bool = False
 ) -> str:
-    head = Head(kind, 7, 1, 0, 101, VIEW, 1)
+    head = Head(kind, 7, 1, 0, 101, VIEW, 1, 1)
     try:
         (bounds or reach()).check(Data(head, 1, [item], 100), from_site, NOW_US)
     except BadPacket as error:

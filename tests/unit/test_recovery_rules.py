@@ -276,18 +276,19 @@ def test_the_certain_part_of_the_stream(hosts: tuple[int, ...], expected: int) -
 
 def test_the_largest_bundle_can_be_sent_again() -> None:
     """A client's bundle may fill a frame; wrapped to be sent again it is still one that daemons accept."""
-    wrapped = len(control_bundle(bytes(limits.FRAME_MAX_BYTES), Flag.RECOVERED))
+    wrapped = len(control_bundle(bytes(limits.FRAME_MAX_BYTES), Flag.RECOVERED).data)
     fragment = Fragment(0, 1, ALL, wrapped, wrapped - 5, b"bytes")
     prefix = packet.prefix(PacketKind.DATA, digest=0, sender=0, receiver=1, incarnation=1, view=VIEW)
-    data = packet.whole(prefix, b"".join(packet.fragment_item(fragment, 0, 5)), 1)
+    data = packet.whole(prefix, b"".join(packet.fragment_item(fragment, 0, 5)), 1, counter=1)
     parsed = packet.parse(memoryview(data))
     assert isinstance(parsed, Data) and parsed.items == [fragment]
 
 
 @pytest.mark.parametrize("service", Service)
 def test_control_bundles_look_like_bundles(service: Service) -> None:
-    data = control_bundle(b"body", Flag.PHASE, service)
+    data, known = control_bundle(b"body", Flag.PHASE, service)
     header = bundle.parse(data)
+    assert known == header, "what is known of a bundle that was just made is what stands in it"
     assert (header.flags, header.service, bundle.payloads(bytes(data), header)) == (
         Flag.PHASE,
         service,

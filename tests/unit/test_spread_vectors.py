@@ -358,3 +358,12 @@ def test_numbers_of_messages_in_both_orders() -> None:
     for number in (0, 1, 258, -1, -32_768, 32_767):
         for is_little in (True, False):
             assert layout.parse_hint(layout.pack_hint(number, is_little)) == (number, is_little)
+
+
+def test_a_bundle_whose_header_is_known_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b"".join(bundle.encode(bundle.names_area("#ann#d2", ["news"]), 1, Service.AGREED, [b"one"]))
+    expected = Outgoing(DAEMONS).translate(data)
+    outgoing = Outgoing(DAEMONS)
+    outgoing.header = bundle.parse(data)
+    monkeypatch.setattr(bundle, "parse", lambda frame: pytest.fail("it was parsed again"))
+    assert outgoing.translate(data) == expected

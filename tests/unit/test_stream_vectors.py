@@ -8,6 +8,7 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 from antiphon.wire import streams
 from antiphon.wire.streams import Answer, Greeting
+from antiphon.wire.versions import GREETING_MAX_BYTES, OtherVersion
 
 GREETING = Greeting(digest=0xD1E57001, sender=2, receiver=0x0103, incarnation=0x0A0B0C0D)
 GREETING_BYTES = bytes.fromhex("00000010 A8 01 00 00 D1E57001 0002 0103 0A0B0C0D")
@@ -45,6 +46,18 @@ def test_what_is_no_greeting_is_refused(at: int, value: int, reason: str) -> Non
 def test_a_greeting_has_one_size(size: int) -> None:
     with pytest.raises(BadPacket, match="wrong size"):
         streams.parse_greeting(memoryview(bytes(size)))
+
+
+@pytest.mark.parametrize("size", [16, 40, GREETING_MAX_BYTES])
+def test_a_greeting_of_another_version_says_whose_it_is(size: int) -> None:
+    """Whatever else it has, it begins as ours."""
+    body = bytearray(GREETING_BYTES[4:].ljust(size, b"\xff"))
+    body[1] = 9
+    with pytest.raises(OtherVersion, match="greeting: unknown version") as raised:
+        streams.parse_greeting(memoryview(body))
+    found = raised.value
+    assert (found.what, found.version, found.ours) == ("greeting", 9, 1)
+    assert (found.digest, found.sender, found.receiver) == (0xD1E57001, 2, 0x0103)
 
 
 def test_frames_are_found_wherever_they_are_cut() -> None:

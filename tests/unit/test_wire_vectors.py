@@ -7,16 +7,15 @@ the vector gives the value. The layouts are described in docs/reference/wire.md.
 from collections.abc import Sequence
 from typing import get_args
 
-import msgspec
 import pytest
-from vectors import checked, head_of, head_vector, octets, prefix_of
+from vectors import COUNTER, checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
-from antiphon.errors import BadFrame, BadPacket
-from antiphon.service import Service
-from antiphon.types import Cause, Envelope, Left, Message, SlowReceiver, TransitionalSignal, View, ViewId
-from antiphon.wire import bundle, frames, packet
+from antiphon.errors import BadPacket
+from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
+from antiphon.wire import frames, packet, trains, versions
 from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Pressure, Skip, Update
+from antiphon.wire.versions import OtherVersion
 
 # Packets --------------------------------------------------------------------------------------------------
 
@@ -25,9 +24,9 @@ def test_hello() -> None:
     vector = head_vector("01", "0000000000000000") + octets(
         "00000000000F4240    # sender's clock: 1,000,000 us",
         "00000000000F423F    # last clock value that the receiver sent",
-        "D1327885            # checksum",
+        "15E67A02            # checksum",
     )
-    assert packet.hello(prefix_of(PacketKind.HELLO), 1_000_000, 999_999) == vector
+    assert packet.hello(prefix_of(PacketKind.HELLO), 1_000_000, 999_999, counter=COUNTER) == vector
     assert packet.parse(memoryview(vector)) == Hello(
         head_of(PacketKind.HELLO), clock_us=1_000_000, echo_us=999_999
     )
@@ -38,9 +37,9 @@ def test_ack() -> None:
         "0000000000000064    # aru",
         "0000000100000000    # highest number sent",
         "000003E8            # the newest packet came 1,000 us ago",
-        "C6556A89            # checksum",
+        "8FCE75BF            # checksum",
     )
-    assert packet.ack(prefix_of(PacketKind.ACK), 100, 1 << 32, 1_000) == vector
+    assert packet.ack(prefix_of(PacketKind.ACK), 100, 1 << 32, 1_000, counter=COUNTER) == vector
     assert packet.parse(memoryview(vector)) == Ack(
         head_of(PacketKind.ACK), aru=100, highest_sent=1 << 32, delay_us=1_000
     )
@@ -51,9 +50,9 @@ def test_an_ack_that_asks_for_an_answer() -> None:
         "0000000000000064    # aru",
         "0000000000000065    # highest number sent",
         "00000000            # the newest packet came just now",
-        "9ADA3CE0            # checksum",
+        "D34123D6            # checksum",
     )
-    assert packet.ack(prefix_of(PacketKind.ACK), 100, 101, 0, question=True) == vector
+    assert packet.ack(prefix_of(PacketKind.ACK), 100, 101, 0, question=True, counter=COUNTER) == vector
     assert packet.parse(memoryview(vector)) == Ack(
         head_of(PacketKind.ACK, number=1), aru=100, highest_sent=101, delay_us=0
     )
@@ -67,9 +66,9 @@ def test_nack() -> None:
         "00000001            # how many",
         "0000000000000070    # first number of the second range",
         "00000010            # how many",
-        "F596A0AF            # checksum",
+        "A483A33B            # checksum",
     )
-    assert packet.nack(prefix_of(PacketKind.NACK), 100, [(101, 1), (112, 16)]) == vector
+    assert packet.nack(prefix_of(PacketKind.NACK), 100, [(101, 1), (112, 16)], counter=COUNTER) == vector
     assert packet.parse(memoryview(vector)) == Nack(
         head_of(PacketKind.NACK), aru=100, ranges=[(101, 1), (112, 16)]
     )
@@ -132,12 +131,12 @@ def test_a_part_of_a_fragment_has_its_own_offset() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "byte", "number", "check"),
-    [(PacketKind.DATA, "02", 0x0102030405060708, "2638D470"), (PacketKind.UNRELIABLE, "03", 0, "025AD4B6")],
+    [(PacketKind.DATA, "02", 0x0102030405060708, "C47DDFFE"), (PacketKind.UNRELIABLE, "03", 0, "17EB6E07")],
 )
 def test_data_carries_items(kind: PacketKind, byte: str, number: int, check: str) -> None:
     carried = FRAGMENT_VECTOR + UPDATE_VECTOR + SKIP_VECTOR
     vector = head_vector(byte, f"{number:016X}") + carried + octets(check)
-    assert packet.head(prefix_of(kind), number) == vector[: packet.HEAD_BYTES]
+    assert packet.head(prefix_of(kind), number, counter=COUNTER) == vector[: packet.HEAD_BYTES]
     assert packet.parse(memoryview(vector)) == Data(
         head_of(kind, number), count=1, items=[FRAGMENT, UPDATE, SKIP], size_bytes=len(vector)
     )
@@ -191,28 +190,28 @@ def test_a_bad_list_of_slow_sessions_is_refused(at: int, octet: int, reason: str
 
 
 def test_a_train_is_packets_back_to_back() -> None:
-    first = head_vector("02", "0000000000000007") + FRAGMENT_VECTOR + octets("3087A3DC    # checksum")
+    first = head_vector("02", "0000000000000007") + FRAGMENT_VECTOR + octets("0041E993    # checksum")
     second = (
-        head_vector("02", "0000000000000008")
+        head_vector("02", "0000000000000008", counter=COUNTER + 1)
         + FRAGMENT_VECTOR[:4]
         + octets("00000008    # offset")
         + FRAGMENT_VECTOR[8:32]
         + octets("20574F524C    # bytes")
-        + octets("F135ECDB      # checksum")
+        + octets("2D50B236      # checksum")
     )
     vector = first + second
     fragment = Fragment(
         source=5, number=9, destinations=(1 << 63) | 1, total=256, offset=3, body=b"HELLO WORL"
     )
-    train = packet.fragment_train(prefix_of(PacketKind.DATA), 7, fragment, 0, 5, 2)
+    train = trains.fragment_train(prefix_of(PacketKind.DATA), 7, fragment, 0, 5, 2, counter=COUNTER)
     assert b"".join(train) == vector
-    assert list(packet.parse_train(memoryview(vector), len(first))) == [
+    assert list(trains.parse_train(memoryview(vector), len(first))) == [
         Data(head_of(PacketKind.DATA, 7), count=2, items=[fragment], size_bytes=len(vector))
     ]
 
 
 def test_room_is_left_for_the_seal() -> None:
-    assert packet.capacity(1_400) == 1_400 - 32 - 16
+    assert packet.capacity(1_400) == 1_400 - 40 - 16
 
 
 @pytest.mark.parametrize(
@@ -223,18 +222,20 @@ def test_room_is_left_for_the_seal() -> None:
         (1, 0x02, "packet: unknown version"),
         (1, 0x03, "packet: unknown version"),
         (1, 0x04, "packet: unknown version"),
+        (1, 0x05, "packet: unknown version"),
+        (1, 0x07, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
         (2, 0x0D, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
-        (32, 0x00, "item: unknown type or wrong size"),
-        (32, 0x02, "item: unknown type or wrong size"),
-        (34, 0x01, "item: longer than its packet"),
-        (35, 0x1C, "fragment: empty"),
-        (35, 0x1F, "item: cut short"),
-        (36, 0x01, "fragment: outside its bundle"),
-        (44, 0xFF, "fragment: outside its bundle"),
-        (46, 0x00, "fragment: outside its bundle"),
-        (55, 0x00, "fragment: impossible number"),
+        (40, 0x00, "item: unknown type or wrong size"),
+        (40, 0x02, "item: unknown type or wrong size"),
+        (42, 0x01, "item: longer than its packet"),
+        (43, 0x1C, "fragment: empty"),
+        (43, 0x1F, "item: cut short"),
+        (44, 0x01, "fragment: outside its bundle"),
+        (52, 0xFF, "fragment: outside its bundle"),
+        (54, 0x00, "fragment: outside its bundle"),
+        (63, 0x00, "fragment: impossible number"),
     ],
 )
 def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> None:
@@ -244,169 +245,43 @@ def test_one_wrong_byte_has_its_reason(offset: int, byte: int, reason: str) -> N
         packet.parse(memoryview(checked(bytes(damaged))))
 
 
-# The bundle -----------------------------------------------------------------------------------------------
+# Other versions -------------------------------------------------------------------------------------------
 
-BUNDLE_HEAD = (
-    "0000007B            # length",
-    "01                  # kind: bundle",
-    "04                  # service: agreed",
-    "01                  # flags: self-discard",
-    "02                  # group_count",
-    "0014                # names_bytes",
-    "0003                # message_count",
-    "FFF9                # tag: -7",
+BEGINNING = octets(
+    "A7          # magic",
+    "FE          # version",
+    "06          # kind",
+    "00          # key number",
+    "D1E57001    # digest",
+    "0002        # sender",
+    "0103        # receiver",
+    "0A0B0C0D    # incarnation",
 )
-BUNDLE_STAMP = (
-    "0002                # daemon",
-    "00000003            # session",
-    "0A0B0C0D            # incarnation",
-    "0000000000000064    # sequence",
-    "0000000000000005    # number",
-    "0000000000000004    # previous",
-    "0000000000000037    # lts",
-    "0000000000000030    # aru",
-    "8000000000000001    # destinations: sites 0 and 63",
-)
-BUNDLE_REST = (
-    "00000000000F4240    # sent_us: 1,000,000",
-    "90000090            # marks",
-    "09 23616E6E2365617374     # sender: #ann#east",
-    "04 6E657773         # first group: news",
-    "04 63686174         # second group: chat",
-    "00000005            # length of the first message",
-    "00000000            # of the second",
-    "00000002            # of the third",
-    "48454C4C4F          # HELLO",
-    "4849                # HI",
-)
-UNSTAMPED = octets(*BUNDLE_HEAD, "00" * 58, *BUNDLE_REST)
-STAMPED = octets(*BUNDLE_HEAD, *BUNDLE_STAMP, *BUNDLE_REST)
+"""What stays where it is in every version."""
 
 
-def test_a_bundle_as_the_client_writes_it() -> None:
-    names = bundle.names_area("#ann#east", ["news", "chat"])
-    buffers = bundle.encode(
-        names,
-        2,
-        Service.AGREED,
-        [b"HELLO", b"", b"HI"],
-        flags=bundle.Flag.SELF_DISCARD,
-        tag=-7,
-        sent_us=1_000_000,
-        marks=0x9000_0090,
-    )
-    assert b"".join(buffers) == UNSTAMPED
-    assert bundle.parse_from_client(UNSTAMPED).names == names
+@pytest.mark.parametrize("rest", [0, 1, 20, 24, 28, 60, 1_384])
+def test_packets_of_other_versions_say_whose_they_are(rest: int) -> None:
+    """Whatever follows their beginning, also if it is less than our head."""
+    with pytest.raises(OtherVersion, match="packet: unknown version") as raised:
+        packet.parse(memoryview(BEGINNING + b"?" * rest))
+    found = raised.value
+    assert (found.what, found.version, found.ours) == ("packet", 0xFE, packet.VERSION)
+    assert (found.digest, found.sender, found.receiver) == (0xD1E57001, 2, 0x0103)
+    assert (versions.kind_of(BEGINNING), versions.sender_of(BEGINNING)) == (PacketKind.BEAT, 2)
 
 
-def test_a_bundle_as_its_daemon_stamps_it() -> None:
-    data = bytearray(UNSTAMPED)
-    bundle.stamp(
-        data,
-        msgspec.structs.replace(
-            bundle.parse(data),
-            daemon=2,
-            session=3,
-            incarnation=0x0A0B0C0D,
-            sequence=100,
-            number=5,
-            previous=4,
-            lts=55,
-            aru=48,
-            destinations=(1 << 63) | 1,
-        ),
-    )
-    assert bytes(data) == STAMPED
+def test_our_own_packets_begin_as_all_do() -> None:
+    ours = head_vector("06", "0000000000000000")
+    assert ours[2:16] == BEGINNING[2:]
+    assert (versions.kind_of(ours), versions.sender_of(ours)) == (PacketKind.BEAT, 2)
 
 
-def test_a_bundle_as_every_daemon_reads_it() -> None:
-    header = bundle.parse(STAMPED)
-    assert header == bundle.Header(
-        length=len(STAMPED),
-        service=Service.AGREED,
-        flags=bundle.Flag.SELF_DISCARD,
-        names=b"\x09#ann#east\x04news\x04chat",
-        message_count=3,
-        tag=-7,
-        daemon=2,
-        session=3,
-        incarnation=0x0A0B0C0D,
-        sequence=100,
-        number=5,
-        previous=4,
-        lts=55,
-        aru=48,
-        destinations=(1 << 63) | 1,
-        sent_us=1_000_000,
-        marks=0x9000_0090,
-    )
-    assert bundle.parse_names(header.names) == ("#ann#east", "news", "chat")
-    assert bundle.peek_lines(STAMPED[: bundle.HEADER_BYTES]) == (55, 48)
-
-
-def test_a_bundle_as_the_receiving_client_reads_it() -> None:
-    envelope = Envelope(
-        "#ann#east", ("news", "chat"), Service.AGREED, -7, 2, 0x0A0B0C0D, 3, 100, 55, 1_000_000
-    )
-    assert bundle.decode(STAMPED) == [
-        Message(b"HELLO", envelope, 0),
-        Message(b"", envelope, 1),
-        Message(b"HI", envelope, 2),
-    ]
-
-
-def test_flags_of_bundles() -> None:
-    flags = bundle.Flag
-    assert (flags.SELF_DISCARD, flags.EVENT, flags.LATE) == (1, 2, 4)
-    assert (flags.STATE, flags.RECOVERED, flags.PHASE, flags.GROUPS) == (8, 16, 32, 64)
-
-
-@pytest.mark.parametrize(
-    ("offset", "byte", "reason"),
-    [
-        (3, 0x76, "wrong length or kind"),
-        (4, 0x02, "wrong length or kind"),
-        (5, 0x06, "unknown service"),
-        (7, 0x01, "wrong number of names"),
-        (8, 0x10, "too many names"),
-        (9, 0x13, "a name does not fit"),
-        (10, 0x01, "longer than its frame"),
-        (11, 0x00, "no message"),
-        (84, 0x00, "a name does not fit"),
-        (84, 0x20, "a name does not fit"),
-        (86, 0xE9, "a name is not ASCII"),
-    ],
-)
-def test_one_wrong_byte_in_a_bundle_has_its_reason(offset: int, byte: int, reason: str) -> None:
-    damaged = bytearray(STAMPED)
-    damaged[offset] = byte
-    with pytest.raises(BadFrame, match=f"bundle: {reason}"):
-        bundle.parse(damaged)
-
-
-@pytest.mark.parametrize(
-    ("offset", "byte", "reason"),
-    [
-        (6, 0x02, "flags that a client may not set"),
-        (6, 0x04, "flags that a client may not set"),
-        (6, 0x08, "flags that a client may not set"),
-        (6, 0x10, "flags that a client may not set"),
-        (6, 0x20, "flags that a client may not set"),
-        (6, 0x40, "flags that a client may not set"),
-        (107, 0x06, "payloads do not fill it"),
-    ],
-)
-def test_what_a_client_may_not_write_has_its_reason(offset: int, byte: int, reason: str) -> None:
-    damaged = bytearray(UNSTAMPED)
-    damaged[offset] = byte
-    with pytest.raises(BadFrame, match=f"bundle: {reason}"):
-        bundle.parse_from_client(damaged)
-
-
-def test_a_bundle_to_nobody_is_not_what_a_client_may_send() -> None:
-    names = bundle.names_area("#ann#east", [])
-    with pytest.raises(BadFrame, match="too many or too few groups"):
-        bundle.parse_from_client(b"".join(bundle.encode(names, 0, Service.AGREED, [b"x"])))
+def test_what_is_cut_short_says_nothing() -> None:
+    for size in range(versions.BEGINNING_BYTES):
+        with pytest.raises(BadPacket, match="packet: too short"):
+            packet.parse(memoryview(BEGINNING[:size]))
+        assert versions.sender_of(BEGINNING[:size]) is None
 
 
 # Control frames -------------------------------------------------------------------------------------------

@@ -100,7 +100,10 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
             line = answer.get("runtime", {}).get("streams", {}).get(name, {})
             unconnected = f"; no connection: {line['reason']}" if line.get("reason") else ""
             left_out = "".join(_exclusion(one) for one in answer.get("left_out", ()) if one["daemon"] == name)
-            yield f"{name} is not in the view: {_absence(peers.get(name))}{unconnected}{left_out}"
+            version = "".join(
+                _version(one) for one in answer.get("other_versions", ()) if one["daemon"] == name
+            )
+            yield f"{name} is not in the view: {_absence(peers.get(name))}{version}{unconnected}{left_out}"
     flow = answer.get("flow", {})
     if not flow.get("is_flowing", True):
         yield f"messages do not flow, for {duration(flow['stopped_us_ago'])}: {flow['detail']}"
@@ -120,6 +123,12 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
     for mate in (answer.get("ring") or {}).get("mates", ()):
         if mate["state"] != "open":
             yield f"the ring with {mate['name']} is {mate['state']}: {mate['reason']}"
+
+
+def _version(other: dict[str, Any]) -> str:
+    """Why nothing that a daemon sends is understood."""
+    of = "" if other["of"] == "packet" else f" of {other['of']}s"
+    return f"; it speaks version {other['version']}{of}, this daemon {other['ours']}"
 
 
 def _exclusion(left_out: dict[str, Any]) -> str:

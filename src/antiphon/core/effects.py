@@ -1,4 +1,4 @@
-"""What the core asks of the world around it."""
+"""What the core asks of the world around it: datagrams to send, each with a counter of its own."""
 
 from msgspec import Struct
 
@@ -14,3 +14,28 @@ class Datagram(Struct, frozen=True):
     size_bytes: int
     receivers: tuple[int, ...] = ()
     """Several daemons of one site that are all to get it: by one multicast, or one copy each."""
+
+
+class DatagramCounter:
+    """Tells the datagrams of one process apart, whatever is in them: the nonce of a seal.
+
+    There is one in each process that sends, and whoever builds packets takes values from it.
+    """
+
+    def __init__(self) -> None:
+        self._next = 1
+
+    def take(self, count: int = 1) -> int:
+        """A fresh value; of `count` consecutive ones the first."""
+        first = self._next
+        self._next = first + count
+        return first
+
+
+class Outbox(list[Datagram]):
+    """What a node wants sent, in order, until its driver has taken it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counter = DatagramCounter()
+        """Of the process, also for packets that its driver makes."""

@@ -31,6 +31,13 @@ class Situation(Protocol):
         """A join, leave or disconnect has come in; it takes effect later."""
 
 
+def _header_of(last: Fragment, data: bytes) -> Header:
+    """The header of a bundle of which this was the last fragment to come. One that came whole has been read
+    already; the pieces of others may have come in any order."""
+    known = last.look().header if last.offset == 0 else None
+    return bundles.parse_from_daemon(data) if known is None else known
+
+
 class Intake:
     """Takes in what comes from other daemons, for one daemon."""
 
@@ -73,9 +80,8 @@ class Intake:
         mine = fragment.destinations >> self._site & 1
         try:
             if fragment.offset == 0:
-                lts, aru = bundles.peek_lines(fragment.body)
+                lts, aru, is_urgent, _ = fragment.look()
                 source, number = fragment.source, fragment.number
-                is_urgent = bundles.peek_is_urgent(fragment.body)
                 engine.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_site)
                 if source == engine.order.source:
                     engine.announcer.announced(now_us, lts, aru, engine.order.came)
@@ -90,7 +96,7 @@ class Intake:
 
     def _take_bundle(self, engine: Engine, fragment: Fragment, data: bytes, now_us: int) -> None:
         source = fragment.source
-        header = bundles.parse_from_daemon(data)
+        header = _header_of(fragment, data)
         if (engine.source_of.get(header.daemon), header.number) != (source, fragment.number):
             raise BadFrame("bundle: not what its fragments said")
         if header.service is Service.UNRELIABLE:
@@ -128,7 +134,7 @@ class Intake:
         if self._situation.is_between_views:
             return  # it may be lost, and its view is not ours yet
         try:
-            header = bundles.parse_from_daemon(data)
+            header = _header_of(fragment, data)
             if (header.daemon, header.number) != (fragment.source, fragment.number):
                 raise BadFrame("bundle: not what its fragments said")
             if header.service is not Service.UNRELIABLE or header.flags & ~Flag.CLIENT:

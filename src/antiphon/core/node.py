@@ -5,7 +5,8 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 
 - `datagrams`: packets to send to other daemons, in order; the driver sends and clears them. Those for daemons
   that are reached over TCP go through `core.streams`, one packet each
-- `frames`: (session numbers, frame) pairs to write to clients, in order; the driver writes and clears them
+- `frames`: (session numbers, frame, header of a bundle) to write to clients, in order; the driver writes and
+  clears them
 - `endings`: (session number, Goodbye) pairs: sessions that the node has ended; the driver writes the
   Goodbye, closes the connection and clears them; no further event may name these sessions
 - `next_deadline_us()`: when to call `timeout` at the latest
@@ -27,10 +28,11 @@ from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.admission import Admission
 from antiphon.core.departure import Departure
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
+from antiphon.core.gate import Gate
 from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
-from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.delivery import Delivery, Frames
 from antiphon.core.groups.dispatch import Dispatcher, Work
 from antiphon.core.groups.regrouping import Regrouping
 from antiphon.core.groups.requests import Requests
@@ -60,10 +62,10 @@ from antiphon.core.streams.streams import Streams
 from antiphon.core.view import DaemonView
 from antiphon.core.working import WorkingPassage
 from antiphon.errors import BadFrame, BadPacket
-from antiphon.wire import frames, packet
-from antiphon.wire.bundle import Flag, Header
+from antiphon.wire import frames, trains
+from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent
-from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
+from antiphon.wire.packet import Loose, Packet, PacketKind
 
 __all__ = ["Datagram", "Node"]
 
@@ -87,8 +89,8 @@ class Node:
         self.name = name
         self.me = config.daemon_number(name)
         self.site = config.site_of(self.me)
-        self.datagrams: list[Datagram] = []
-        self.frames: list[tuple[tuple[int, ...], bytes | bytearray | memoryview]] = []
+        self.datagrams = Outbox()
+        self.frames: Frames = []
         self.endings: list[tuple[int, frames.Goodbye]] = []
         self.counters: Counter[str] = Counter()
         self.incarnation = incarnation
@@ -111,7 +113,10 @@ class Node:
         start = stamp_after(wall_us % limits.LTS_START_MAX_US * limits.LTS_PER_US, self.me)
         alone = DaemonView(start, (self.me,), (incarnation,), ())
         self._credence = Credence(start, now_us)
-        self.streams = Streams(config, self.me, self._working, self._receive, self.counters, self.datagrams)
+        self.gate = Gate(config, self.me, self.counters)
+        self.streams = Streams(
+            config, self.me, self._working, self._receive, self.gate, self.counters, self.datagrams
+        )
         self.engine = self._engine_of(alone, alone.id, now_us)
         self._origin = self._new_origin = self._origin_in(self.engine)
         """`_new_origin` is that of the view that is being formed, if one is."""
@@ -208,9 +213,9 @@ class Node:
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
         self._watch.notice_pause(now_us)
-        for incoming in packet.parse_train(data, segment_bytes):
+        for incoming in trains.parse_train(data, segment_bytes):
             if isinstance(incoming, BadPacket):
-                self.counters[incoming.reason] += 1
+                self.gate.refuse(incoming, origin)
             elif incoming.head.sender in self.streams.states:
                 self.counters["packet: not over its connection"] += 1
             else:
@@ -219,14 +224,9 @@ class Node:
     def _receive(self, incoming: Packet, now_us: int, origin: int | None = None) -> None:
         self.is_settled = False
         head = incoming.head
-        if head.digest != self.config.digest:
-            self.counters["packet: other configuration"] += 1
-        elif head.receiver not in (self.me, EVERYBODY) or head.sender not in self.membership.peers:
-            if head.sender != self.me:  # a multicast comes back to its sender, too
-                self.counters["packet: not from a neighbour"] += 1
-        elif origin not in (None, head.sender):
-            self.counters["packet: from an address that is not its sender's"] += 1
-        elif head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
+        if not self.gate.admits(head, origin):
+            return
+        if head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
             assert isinstance(incoming, Loose)
             self._door.receive(incoming, self.order.clock, now_us)
         else:
@@ -441,9 +441,9 @@ class Node:
         """The groups have entered a state that others want to know of."""
         self.entered(state.value, reason.value, self._settled_us)
 
-    def send_groups(self, data: bytearray) -> None:
+    def send_groups(self, draft: Draft) -> None:
         """Send a GROUPS message."""
-        self._origin.send_control(data, self._settled_us)
+        self._origin.send_control(draft, self._settled_us)
 
     def groups_are_whole(self) -> None:
         """The members of all groups are known: joins that came in before count from now on."""
@@ -546,7 +546,8 @@ class Node:
             if order.ready and not self.regrouping.deliver(order.ready, self._deliver):
                 self.is_settled = False
                 break
-            if not order.moved and not (admission.is_accepting and admission.may_go_on(now_us)):
+            has_more = order.moved or (order.to_tell and order.is_turn)
+            if not has_more and not (admission.is_accepting and admission.may_go_on(now_us)):
                 break
             if admission.is_exhausted:
                 self.is_settled = False

@@ -6,11 +6,12 @@ from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.sessions import Pending, Session
 from antiphon.core.membership.engine import Engine
+from antiphon.core.membership.recovery import control_bundle
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
-from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent, late_bundle
 from antiphon.wire.packet import Fragment
 
@@ -45,12 +46,12 @@ class Origin:
         self._unreliable_number = 0
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
         # Bundles of the daemon itself that wait for its turn: destinations, and whether one follows another.
-        self._outbox: deque[tuple[bytearray, int, bool]] = deque()
+        self._outbox: deque[tuple[Draft, int, bool]] = deque()
 
     @property
     def is_waiting(self) -> bool:
         """Whether a bundle of the daemon itself waits for its turn."""
-        return bool(self._outbox)
+        return bool(self._outbox or self._order.to_tell)
 
     def send(self, session: Session, pending: Pending, now_us: int) -> None:
         """A session's bundle has its turn."""
@@ -64,19 +65,23 @@ class Origin:
         else:
             self._send_ordered(session, pending, destinations, now_us)
 
-    def send_control(self, data: bytearray, now_us: int, destinations: int | None = None) -> None:
+    def send_control(self, draft: Draft, now_us: int, destinations: int | None = None) -> None:
         """A bundle of the daemon itself, for the daemons of these sites, or of all; as soon as it is its
         turn."""
         destinations = self._everybody if destinations is None else destinations | self._my_site
-        self._outbox.append((data, destinations, True))
+        self._outbox.append((draft, destinations, True))
         self.flush(now_us)
 
     def flush(self, now_us: int) -> None:
         """Order what waits for this daemon's turn, if it has come."""
-        while self._outbox and self._order.is_turn:
-            data, destinations, is_chained = self._outbox.popleft()
+        order = self._order
+        while order.to_tell and order.is_turn:
+            told = control_bundle(order.to_tell.popleft(), Flag.ORDER, Service.RELIABLE)
+            self._order_bundle(told.data, told.header, 0, 0, 0, self._everybody, now_us)
+        while self._outbox and order.is_turn:
+            draft, destinations, is_chained = self._outbox.popleft()
             previous = self._control_number if is_chained else 0
-            entry = self._order_bundle(data, bundles.parse(data), 0, 0, previous, destinations, now_us)
+            entry = self._order_bundle(draft.data, draft.header, 0, 0, previous, destinations, now_us)
             if is_chained:
                 self._control_number = entry.header.number
 
@@ -142,7 +147,7 @@ class Origin:
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session, self._incarnation, sequence, number, previous, lts, aru, destinations,
-            header.sent_us,
+            header.sent_us, header.marks, header.extensions,
         )  # fmt: skip
         bundles.stamp(data, stamped)
         if self._observer is not None:
@@ -153,7 +158,7 @@ class Origin:
             Fragment(self._source, number, destinations, header.length, 0, data),
             lts=lts,
             aru=aru,
-            is_urgent=bundles.peek_is_urgent(data),
+            is_urgent=bundles.is_urgent(header.service, header.flags),
             now_us=now_us,
         )
         self._announcer.announced(now_us, lts, aru, order.came)
@@ -166,7 +171,7 @@ class Origin:
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session.number, self._incarnation, session.sequence, self._unreliable_number, 0,
-            order.clock, order.lines.aru, destinations, header.sent_us,
+            order.clock, order.aru, destinations, header.sent_us, header.marks, header.extensions,
         )  # fmt: skip
         bundles.stamp(data, stamped)
         session.sequence += header.message_count

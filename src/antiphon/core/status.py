@@ -46,6 +46,10 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             {"daemon": names[daemon], "reason": reason, "remaining_us": remaining_us}
             for daemon, (reason, remaining_us) in node.membership.exclusions.current(now_us).items()
         ],
+        "other_versions": [
+            {"daemon": names[daemon], "of": heard.what, "version": heard.version, "ours": heard.ours}
+            for daemon, heard in node.gate.other_versions.current().items()
+        ],
         "cluster": config.settings.name,
         "incarnation": node.incarnation,
         "daemons": list(names),

@@ -121,16 +121,16 @@ class Clients:
 
     def deliver(self, now: int) -> None:
         """Take the frames and endings that the node left."""
-        node = self._node
-        sessions = self._sessions
-        for numbers, whole in node.frames:
-            frame = self.output.share(whole)
+        node, sessions = self._node, self._sessions
+        for numbers, whole, header in node.frames:
+            frame, self._outgoing.header = self.output.share(whole), header
             for number in numbers:
                 connection = sessions.get(number)
                 if connection is not None:
                     connection.queue(frame)
                     if not connection.is_touched:
                         self._touch(connection)
+        self._outgoing.header = None
         node.frames.clear()
         for number, goodbye in node.endings:
             connection = sessions.pop(number, None)

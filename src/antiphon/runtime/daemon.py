@@ -222,7 +222,9 @@ class Daemon:
         )
         self._multicast: Multicast | None = None
         if len(config.daemons_of(config.site_of(self._number))) > 1:
-            self._multicast = Multicast(config, self._number, incarnation, self._udp, now_us())
+            self._multicast = Multicast(
+                config, self._number, incarnation, self._udp, self._node.datagrams.counter, now_us()
+            )
         self._loop = loop = Loop()
         notices = Notices(_logger)
         self._views = ViewLog(_logger, notices)

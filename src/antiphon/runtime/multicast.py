@@ -11,15 +11,14 @@ with a name).
 """
 
 import socket
-import struct
 from collections.abc import Collection
 
 from antiphon import config as configuration
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, DatagramCounter
 from antiphon.errors import BadPacket
 from antiphon.runtime.udp import Deliver, UdpSocket, enlarge
-from antiphon.wire import packet
+from antiphon.wire import packet, versions
 from antiphon.wire.packet import EVERYBODY, Loose, PacketKind
 
 PROBE_INTERVAL_US = 2_000_000
@@ -31,9 +30,6 @@ PORTS = (20_000, 10_000)
 """Groups use a port of these: from the first on, so many."""
 
 _PROBE_KINDS = (int(PacketKind.PROBE), int(PacketKind.PROBED))
-_KIND_OFFSET = 2
-_SENDER = struct.Struct("!H")
-_SENDER_OFFSET = 8
 
 
 def group_of(config: Config, site: int) -> tuple[str, int]:
@@ -49,7 +45,16 @@ def group_of(config: Config, site: int) -> tuple[str, int]:
 class Multicast:
     """The multicast group of one daemon's site."""
 
-    def __init__(self, config: Config, me: int, incarnation: int, udp: UdpSocket, now_us: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        me: int,
+        incarnation: int,
+        udp: UdpSocket,
+        counter: DatagramCounter,
+        now_us: int,
+    ) -> None:
+        """`counter` is that of the node, because probes are datagrams of the same process."""
         site = config.site_of(me)
         self.address = group_of(config, site)
         self.reason = ""
@@ -57,9 +62,9 @@ class Multicast:
         self._mates = frozenset(config.daemons_of(site)) - {me}
         self._digest = config.digest
         self._me = me
-        self._own = _SENDER.pack(me)
         self._incarnation = incarnation
         self._udp = udp
+        self._counter = counter
         self._answered_us: dict[int, int] = {}
         self._probe_us = now_us
         self._wait_us = PROBE_FIRST_US
@@ -119,17 +124,17 @@ class Multicast:
 
     def drain(self, deliver: Deliver) -> None:
         """Read what others sent to the group; our own comes back to us, and is left out."""
-        own = self._own
+        me = self._me
 
         def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
-            if data[_SENDER_OFFSET : _SENDER_OFFSET + _SENDER.size] != own:
+            if versions.sender_of(data) != me:
                 deliver(data, segment_bytes, origin)
 
         self._reader.drain(take)
 
     def is_probe(self, data: memoryview) -> bool:
         """Whether a datagram is for this class and not for the node."""
-        return len(data) > _KIND_OFFSET and data[_KIND_OFFSET] in _PROBE_KINDS
+        return versions.kind_of(data) in _PROBE_KINDS
 
     def take(self, data: memoryview, now_us: int, origin: int | None = None) -> bool:
         """A probe, or the answer to one, of the daemon `origin` if that is known; False if it is neither."""
@@ -169,7 +174,8 @@ class Multicast:
         data = packet.whole(
             packet.prefix(
                 kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation
-            )
+            ),
+            counter=self._counter.take(),
         )
         self._udp.send(Datagram(receiver, [data], len(data), len(data)))
 

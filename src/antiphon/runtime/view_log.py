@@ -1,5 +1,5 @@
 """What a daemon's log says of its views: when one is lost and why, when one is installed, and while nothing
-moves, in which state, for how long and who is waited for."""
+moves, in which state, for how long and who is waited for; and who cannot be in one, for another version."""
 
 import logging
 
@@ -21,6 +21,7 @@ class ViewLog:
         self._told_view = 0
         self._was_active = False
         self._told_out: frozenset[int] = frozenset()
+        self._told_versions: dict[int, str] = {}
         self._look_at_us = 0
 
     def follow(self, node: Node, now_us: int) -> None:
@@ -32,6 +33,7 @@ class ViewLog:
             self._look_at_us = now_us + limits.STANDSTILL_LOOK_US
             self._tell_standstill(node, now_us)
             self._tell_left_out(node, now_us)
+            self._tell_versions(node)
 
     def _tell_change(self, node: Node) -> None:
         membership = node.membership
@@ -73,3 +75,14 @@ class ViewLog:
                 node.name, node.config.daemon_names[daemon], remaining_us / 1e6, reason,
             )  # fmt: skip
         self._told_out = frozenset(current)
+
+    def _tell_versions(self, node: Node) -> None:
+        """Once for each daemon and version, and again if the daemon was in a view with us meanwhile."""
+        for daemon in self._told_versions.keys() & set(node.view.members):
+            del self._told_versions[daemon]
+        for daemon, heard in node.gate.other_versions.current().items():
+            if self._told_versions.get(daemon) != heard.words:
+                self._told_versions[daemon] = heard.words
+                self._logger.warning(
+                    "daemon %s: %s %s", node.name, node.config.daemon_names[daemon], heard.words
+                )

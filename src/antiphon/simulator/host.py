@@ -24,6 +24,7 @@ from antiphon.trace import Event, Record
 from antiphon.trace.samples import fill, link_samples
 from antiphon.wire import frames
 from antiphon.wire.packet import PacketKind
+from antiphon.wire.versions import kind_of
 
 if TYPE_CHECKING:
     from antiphon.simulator.world import World
@@ -38,8 +39,6 @@ BUSY_SLICE_STEPS = 3
 cut into slices, too, with other events between them."""
 NEAR_EPOCH_US = 1_000_000
 MILLION = 1_000_000
-KIND_OFFSET = 2
-"""Where a packet says of what kind it is."""
 
 Gathered = tuple[Callable[..., None], tuple[object, ...]]
 """An event of a node and what it is told beside the time."""
@@ -224,7 +223,7 @@ class Host:
         if node is None:
             path.lost += -(-len(data) // segment_bytes)
             return
-        self._count(node, _KIND_WORDS.get(data[KIND_OFFSET], "unknown"))
+        self._count(node, _KIND_WORDS.get(kind_of(data) or 0, "unknown"))
         if not self._is_busy:
             node.receive(memoryview(data), segment_bytes, self.clock_us)
             self._settle(node)
@@ -323,7 +322,7 @@ class Host:
             if node.frames:
                 written = node.frames[:]
                 node.frames.clear()
-                for sessions, frame in written:
+                for sessions, frame, _ in written:
                     self._write(node, sessions, frame)
             if node.endings:
                 endings = node.endings[:]

@@ -34,4 +34,4 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
     found = segments(node.config, view.members, view.links)
     source = next(segment[0] for segment in found if sender in segment)
     stale = Update(source, 0, 0, view.id, view.id)
-    return packet.whole(prefix, packet.update_item(stale), newest + 1)
+    return packet.whole(prefix, packet.update_item(stale), newest + 1, counter=1)

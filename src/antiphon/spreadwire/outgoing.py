@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from antiphon.spreadwire import layout
 from antiphon.spreadwire.views import Views
 from antiphon.wire import bundle, frames
-from antiphon.wire.bundle import Flag
+from antiphon.wire.bundle import Flag, Header
 
 _ADDRESSES_MAX = 1_024
 
@@ -21,6 +21,8 @@ class Outgoing:
         self, daemon_names: Sequence[str], share: Callable[[bytes], bytes | memoryview] = bytes
     ) -> None:
         """`share` is told of each translation, which several sessions may wait for."""
+        self.header: Header | None = None
+        """Of the bundle that is translated next, if its owner knows it."""
         self._share = share
         self._views = Views(daemon_names)
         self._addresses: dict[bytes, tuple[bytes, int, bytes]] = {}  # by the names area of a bundle
@@ -49,7 +51,7 @@ class Outgoing:
         return b"", False
 
     def _messages(self, frame: bytes | bytearray | memoryview) -> bytes:
-        header = bundle.parse(frame)
+        header = bundle.parse(frame) if self.header is None else self.header
         sender, count, names = self._address(header.names)
         bodies = bundle.payloads(memoryview(frame), header)
         if header.flags & Flag.BATCH:

@@ -10,7 +10,7 @@ from antiphon.service import Service
 from antiphon.trace.records import Bundle, Event, Identity, Record
 from antiphon.wire.bundle import Flag, Header, parse_names
 
-UNSPOKEN = Flag.LATE | Flag.CONTROL
+UNSPOKEN = Flag.LATE | Flag.CONTROL | Flag.ORDER
 """Bundles in which daemons help one another; nothing above the membership hears of them."""
 SERVICE_WORDS = {service: service.name.lower() for service in Service}
 

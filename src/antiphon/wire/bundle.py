@@ -4,8 +4,7 @@
      0     4    length         of the whole frame, this field included
      4     1    kind           FrameKind.BUNDLE
      5     1    service
-     6     1    flags          see Flag
-     7     1    group_count
+     6     2    flags          see Flag
      8     2    names_bytes    of the names area
     10     2    message_count
     12     2    tag            signed, the application's own
@@ -20,7 +19,10 @@
     64     8    destinations   * mask of the sites that have receivers
     72     8    sent_us        the client's clock when the bundle was begun
     80     4    marks          what a client of another protocol said about its messages; ours leave it 0
-    84          names          sender, then each group: one length byte and ASCII
+    84     2    group_count
+    86     2    extensions_bytes  of the extensions, mostly 0
+    88          names          sender, then each group: one length byte and ASCII
+    ...         extensions     see `extensions`
     ...         lengths        message_count x 4 bytes
     ...         payloads
 
@@ -28,11 +30,18 @@ The client writes everything but the fields marked *, which its daemon stamps in
 corrects a `sent_us` that no working clock shows (`sane_sent_us`). Integers are big-endian. A daemon reads the
 header and the names; payloads are touched by the two clients only, except for the stamp of a batch, which the
 sender's daemon checks.
+
+Follows: Spread paper 3.3 and thesis 5.1 for what a message says of itself: its site, its sequence there
+(`number`), its Lamport timestamp and its session's sequence. Both leave the layout open.
+Deviations: consecutive messages of a session share one header; it names the session's previous bundle, so
+that FIFO order needs no count of what other sites got; it carries the aru of its source, so that a source
+that sends needs no updates; and there is room for extensions.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from struct import Struct as Layout
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,14 +50,16 @@ from antiphon import limits
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
 from antiphon.types import BatchStamp, Envelope, Message, check_stamp
+from antiphon.wire import extensions as extension_fields
+from antiphon.wire.extensions import CLIENT_TYPES, Extension
 
 FRAME_KIND_BUNDLE = 1
 
-_HEADER = Layout("!IBBBBHHhHIIQQQQQQQI")
+_HEADER = Layout("!IBBHHHhHIIQQQQQQQIHH")
 _STAMP = Layout("!HIIQQQQQQ")
 _STAMP_OFFSET = 14
 HEADER_BYTES = _HEADER.size
-assert HEADER_BYTES == 84
+assert HEADER_BYTES == 88
 
 _SERVICES = {int(service): service for service in Service}
 _NAMES_CACHE_MAX = 4_096
@@ -83,6 +94,10 @@ class Flag:
     """The first payload is no message but the `BatchStamp` of the one after it, as text."""
     CLIENT = SELF_DISCARD | BATCH
     """What a client may set; a bundle with no other flag has messages for clients."""
+    ORDER = 256
+    """The body is for the orders of all members of the view, and for nothing else."""
+    ALL = 0x1FF
+    """Those that have a meaning. A bundle with another one is refused: no receiver knows what to do with it."""
 
 
 class Header(Struct, frozen=True):
@@ -106,6 +121,25 @@ class Header(Struct, frozen=True):
     destinations: int
     sent_us: int
     marks: int = 0
+    extensions: tuple[Extension, ...] = ()
+
+
+class Draft(NamedTuple):
+    """A bundle that a daemon has made itself and not stamped yet, with its header, which need not be read."""
+
+    data: bytearray
+    header: Header
+
+
+class Start(NamedTuple):
+    """What is known of a bundle when its first bytes are here."""
+
+    lts: int
+    aru: int
+    is_urgent: bool
+    """Whether it cannot be delivered before every source has been heard."""
+    header: Header | None
+    """Of a bundle that came whole and is as `parse_from_daemon` wants it."""
 
 
 def names_area(sender: str, groups: Sequence[str]) -> bytes:
@@ -166,17 +200,27 @@ def encode(
     tag: int = 0,
     sent_us: int = 0,
     marks: int = 0,
+    extensions: Sequence[Extension] = (),
 ) -> list[bytes]:
     """A bundle, unstamped, as buffers for one scatter-gather write."""
     count = len(payloads)
     lengths = list(map(len, payloads))
     table = _lengths(count).pack(*lengths)
-    length = HEADER_BYTES + len(names) + len(table) + sum(lengths)
+    area = extension_fields.encode(extensions) if extensions else b""
+    length = HEADER_BYTES + len(names) + len(area) + len(table) + sum(lengths)
     header = _HEADER.pack(
-        length, FRAME_KIND_BUNDLE, service, flags, group_count, len(names), count, tag,
-        0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us, marks,
+        length, FRAME_KIND_BUNDLE, service, flags, len(names), count, tag,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us, marks, group_count, len(area),
     )  # fmt: skip
-    return [header, names, table, *payloads]
+    return [header, names, area, table, *payloads] if area else [header, names, table, *payloads]
+
+
+def draft(
+    names: bytes, group_count: int, service: Service, body: bytes, *, flags: int, tag: int = 0
+) -> Draft:
+    """A bundle of a daemon, which has one payload, unstamped."""
+    data = bytearray().join(encode(names, group_count, service, [body], flags=flags, tag=tag))
+    return Draft(data, Header(len(data), service, flags, names, 1, tag, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 
 
 def parse(bundle: bytes | bytearray | memoryview) -> Header:
@@ -184,58 +228,83 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
     if len(bundle) < HEADER_BYTES:
         raise BadFrame("bundle: shorter than its header")
     (
-        length, kind, service, flags, group_count, names_bytes, message_count, tag,
+        length, kind, service, flags, names_bytes, message_count, tag,
         daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us, marks,
+        group_count, extensions_bytes,
     ) = _HEADER.unpack_from(bundle)  # fmt: skip
     if length != len(bundle) or kind != FRAME_KIND_BUNDLE:
         raise BadFrame("bundle: wrong length or kind")
     if service not in _SERVICES:
         raise BadFrame("bundle: unknown service")
+    if flags & ~Flag.ALL:
+        raise BadFrame("bundle: unknown flags")
     if max(sequence, number, previous, lts, aru) > limits.COUNTER_MAX:
         raise BadFrame("bundle: impossible counter")
     if names_bytes > _NAMES_MAX_BYTES:
         raise BadFrame("bundle: too many names")
-    table = HEADER_BYTES + names_bytes
-    if table + 4 * message_count > length:
+    names_end = HEADER_BYTES + names_bytes
+    if names_end + extensions_bytes + 4 * message_count > length:
         raise BadFrame("bundle: longer than its frame")
     if message_count == 0:
         raise BadFrame("bundle: no message")
-    names = bytes(bundle[HEADER_BYTES:table])
+    names = bytes(bundle[HEADER_BYTES:names_end])
     if len(parse_names(names)) != group_count + 1:
         raise BadFrame("bundle: wrong number of names")
+    extensions: tuple[Extension, ...] = ()
+    if extensions_bytes:
+        if extensions_bytes > limits.EXTENSIONS_MAX_BYTES:
+            raise BadFrame("bundle: too many extensions")
+        extensions = extension_fields.parse(bytes(bundle[names_end : names_end + extensions_bytes]))
     return Header(
         length, _SERVICES[service], flags, names, message_count, tag,
         daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us, marks,
+        extensions,
     )  # fmt: skip
 
 
-_LINES = Layout("!QQ")
-_LINES_OFFSET = 48
-_PLACE = Layout("!Q")
-_SERVICE_OFFSET = 5
+def _table_at(header: Header) -> int:
+    """Where the table of lengths begins."""
+    at = HEADER_BYTES + len(header.names)
+    return at + extension_fields.size_bytes(header.extensions) if header.extensions else at
 
 
-def peek_lines(start: bytes | bytearray | memoryview) -> tuple[int, int]:
-    """The lts and aru of a bundle of which only the start is at hand."""
+def is_urgent(service: int, flags: int) -> bool:
+    """Whether a bundle cannot be delivered before every source has been heard: it is causal, agreed or safe,
+    or of a daemon."""
+    return service >= Service.CAUSAL or bool(flags & ~Flag.CLIENT)
+
+
+_PEEK = Layout("!5xBH40xQQ")
+"""Service and flags, lts and aru."""
+
+
+def look(start: bytes | bytearray | memoryview, total_bytes: int) -> Start:
+    """What the first bytes of a bundle of `total_bytes` say: the one place where a daemon reads the header of
+    a bundle that is on its way. BadFrame if no bundle begins like this.
+
+    A whole bundle that is no good still has lines. Whoever wants it reads it again, to learn what is wrong.
+    """
+    if len(start) == total_bytes:
+        try:
+            header = parse_from_daemon(start)
+            return Start(header.lts, header.aru, is_urgent(header.service, header.flags), header)
+        except BadFrame:
+            pass
     if len(start) < HEADER_BYTES:
         raise BadFrame("bundle: shorter than its header")
-    lts, aru = _LINES.unpack_from(start, _LINES_OFFSET)
+    service, flags, lts, aru = _PEEK.unpack_from(start)
     if lts > limits.COUNTER_MAX or aru > limits.COUNTER_MAX:
         raise BadFrame("bundle: impossible counter")
-    return lts, aru
-
-
-def peek_is_urgent(start: bytes | bytearray | memoryview) -> bool:
-    """Whether a bundle, of which only the start is at hand, cannot be delivered before every source has been
-    heard: it is causal, agreed or safe, or of a daemon."""
-    return start[_SERVICE_OFFSET] >= Service.CAUSAL or bool(start[_SERVICE_OFFSET + 1] & ~Flag.CLIENT)
+    return Start(lts, aru, is_urgent(service, flags), None)
 
 
 def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
-    """As `parse`, and checks what a client may set: flags, counts and the table of lengths."""
+    """As `parse`, and checks what a client may set: flags, extensions, counts and the table of lengths."""
     header = parse(bundle)
     if header.flags & ~Flag.CLIENT:
         raise BadFrame("bundle: flags that a client may not set")
+    if header.extensions and not CLIENT_TYPES.issuperset(one.type for one in header.extensions):
+        raise BadFrame("bundle: extensions that a client may not write")
     if not has_sane_marks(header):
         raise BadFrame("bundle: impossible marks")
     _check_messages(bundle, header)
@@ -265,13 +334,13 @@ def _check_messages(bundle: bytes | bytearray | memoryview, header: Header) -> N
     if max(lengths) > limits.MESSAGE_MAX_BYTES:
         raise BadFrame("bundle: a message is too large")
     if header.flags & Flag.BATCH:
-        start = HEADER_BYTES + len(header.names) + 4 * header.message_count
+        start = _table_at(header) + 4 * header.message_count
         _parse_batch(header, bundle[start : start + lengths[0]])
 
 
 def _check_lengths(bundle: bytes | bytearray | memoryview, header: Header) -> tuple[int, ...]:
     """The lengths of the payloads; BadFrame if these do not fill the bundle."""
-    table = HEADER_BYTES + len(header.names)
+    table = _table_at(header)
     lengths = _lengths(header.message_count).unpack_from(bundle, table)
     if table + 4 * header.message_count + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
@@ -335,18 +404,22 @@ def stamp(bundle: bytearray, header: Header) -> None:
     )  # fmt: skip
 
 
+_LTS = Layout("!Q")
+_LTS_OFFSET = 48
+
+
 def at_place(bundle: bytes | bytearray | memoryview, place: int) -> bytearray:
     """A copy of a bundle for clients, whose lts is its place in the agreed order: its order gave it one after
     it was born, and clients know the order of messages by this field alone."""
     copy = bytearray(bundle)
-    _PLACE.pack_into(copy, _LINES_OFFSET, place)
+    _LTS.pack_into(copy, _LTS_OFFSET, place)
     return copy
 
 
 def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
     """Each message's payload."""
     count = header.message_count
-    table = HEADER_BYTES + len(header.names)
+    table = _table_at(header)
     start = table + 4 * count
     lengths = _lengths(count).unpack_from(bundle, table)
     ends = list(accumulate(lengths, initial=start))

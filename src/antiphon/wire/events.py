@@ -12,7 +12,7 @@ from msgspec import Struct
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle
-from antiphon.wire.bundle import Flag
+from antiphon.wire.bundle import Draft, Flag
 
 Kind = Literal["join", "leave", "disconnect"]
 
@@ -46,16 +46,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(GroupEvent).decode
 
 
-def event_bundle(sender: str, event: GroupEvent) -> bytearray:
+def event_bundle(sender: str, event: GroupEvent) -> Draft:
     """An unstamped bundle that carries `event`."""
     groups = [event.group] if event.group else []
     names = bundle.names_area(sender, groups)
-    return bytearray(
-        b"".join(bundle.encode(names, len(groups), Service.AGREED, [_encode(event)], flags=Flag.EVENT))
-    )
+    return bundle.draft(names, len(groups), Service.AGREED, _encode(event), flags=Flag.EVENT)
 
 
-def departures_bundle(sessions: Iterable[int]) -> bytearray:
+def departures_bundle(sessions: Iterable[int]) -> Draft:
     """An unstamped bundle of a daemon that tells that many of its sessions are over.
 
     When thousands of clients hang up at once, a bundle for each would give every group a view for each of
@@ -72,30 +70,22 @@ def parse_event(data: bytes | bytearray | memoryview, header: bundle.Header) -> 
         raise BadFrame(f"group event: {type(error).__name__}") from None
 
 
-def late_bundle(original: bundle.Header, data: bytes | bytearray | memoryview, receiver: int) -> bytearray:
+def late_bundle(original: bundle.Header, data: bytes | bytearray | memoryview, receiver: int) -> Draft:
     """An unstamped bundle that carries another one to a daemon whose site was left out of it. The other
     daemons of that site get it, too, but must not take it: they may have delivered what comes after it."""
     groups = len(bundle.parse_names(original.names)) - 1
-    return bytearray(
-        b"".join(
-            bundle.encode(
-                original.names, groups, Service.RELIABLE, [bytes(data)], flags=Flag.LATE, tag=receiver
-            )
-        )
-    )
+    return bundle.draft(original.names, groups, Service.RELIABLE, bytes(data), flags=Flag.LATE, tag=receiver)
 
 
 _decode_groups = msgspec.msgpack.Decoder(tuple[HostedGroup, ...]).decode
 
 
-def groups_bundle(groups: tuple[HostedGroup, ...], is_last: bool = True) -> bytearray:
+def groups_bundle(groups: tuple[HostedGroup, ...], is_last: bool = True) -> Draft:
     """An unstamped GROUPS bundle: a daemon's members of some groups (thesis 6.4.2), and whether those of all
     others were told before. Its tag says so, so that it need not be parsed to know."""
     names = bundle.names_area("#", ())
     tag = 0 if is_last else 1
-    return bytearray(
-        b"".join(bundle.encode(names, 0, Service.AGREED, [_encode(groups)], flags=Flag.GROUPS, tag=tag))
-    )
+    return bundle.draft(names, 0, Service.AGREED, _encode(groups), flags=Flag.GROUPS, tag=tag)
 
 
 def is_last_of_groups(header: bundle.Header) -> bool:

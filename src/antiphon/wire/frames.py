@@ -6,6 +6,8 @@ frame is a bundle as in `bundle`; a control frame carries one of the values belo
 A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
 bundles, Join, Leave, AskStatus and Disconnect in any order; the daemon sends bundles, View, Signal, Left,
 Status, Problem and, to those who want it, Slow. Goodbye is the daemon's last word and says why.
+
+The papers leave the connection of a client open; what it is told of views and signals follows thesis 2.2.4.
 """
 
 from enum import IntEnum
@@ -20,7 +22,7 @@ from antiphon.errors import BadFrame
 from antiphon.types import Left, SlowReceiver, TransitionalSignal, View
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 STOPPING = "stopping"
 """The code of a Goodbye or Refuse because the daemon stops: another daemon may take the client."""

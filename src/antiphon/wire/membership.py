@@ -1,9 +1,10 @@
 """What daemons say about who is there: beats and proposals, as MessagePack in packets that belong to no link.
 
-A beat without stations is the ALIVE of thesis 6.1.2, one with stations its JOIN. Deviations: REFER is a field
-(every beat names its sender's representative); a beat carries clock values, so that each side knows whether
-it is heard by the other and how long a round trip takes; stations tell which daemons work with which, not
-only who is there.
+Follows: Spread thesis 6.1.2, which leaves the layout open. A beat without stations is its ALIVE, one with
+stations its JOIN, a proposal its NEWMEMB.
+Deviations: REFER is a field (every beat names its sender's representative); a beat carries clock values, so
+that each side knows whether it is heard by the other and how long a round trip takes; stations tell which
+daemons work with which, not only who is there.
 """
 
 from collections.abc import Iterable

@@ -15,6 +15,11 @@ The first frame in each direction is a greeting. Whoever has dialled speaks firs
      8     2    sender         daemon number
     10     2    receiver       daemon number
     12     4    incarnation    of the sender's process
+
+Greetings of all versions begin like this, see `versions`.
+
+Follows: Spread thesis 4.2 (a length before every message that is written to the connection).
+Deviations: the greeting, which the thesis leaves open, and frames without a packet.
 """
 
 from enum import IntEnum
@@ -24,6 +29,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadPacket
+from antiphon.wire import versions
 
 MAGIC = 0xA8
 VERSION = 1
@@ -78,13 +84,12 @@ def greeting(said: Greeting) -> bytes:
 
 def parse_greeting(body: memoryview) -> Greeting:
     """The greeting in a frame; BadPacket with a reason otherwise."""
+    versions.check(body, "greeting", MAGIC, VERSION)
     if len(body) != GREETING_BYTES:
         raise BadPacket("greeting: wrong size")
-    magic, version, answer, _zero, digest, sender, receiver, incarnation = _GREETING.unpack(body)
+    magic, _version, answer, _zero, digest, sender, receiver, incarnation = _GREETING.unpack(body)
     if magic != MAGIC:
         raise BadPacket("greeting: not ours")
-    if version != VERSION:
-        raise BadPacket("greeting: unknown version")
     if answer > max(Answer):
         raise BadPacket("greeting: unknown answer")
     return Greeting(digest, sender, receiver, incarnation, Answer(answer))

@@ -15,6 +15,10 @@ TOKEN body:
     56     2    count of requests, then so many: daemon (2), first packet number (8), how many (4)
 
 HURRY body: empty. HELD body: serial (8) of the token that its sender keeps for a while.
+
+Follows: Spread paper 3.2 and thesis 4.1 for the fields of the token; they leave the layout open.
+Deviations: a serial tells copies of a token apart; requests name ranges and who lacks them. HURRY and HELD
+are our own.
 """
 
 from struct import Struct as Layout

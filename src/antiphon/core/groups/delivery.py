@@ -18,7 +18,8 @@ from antiphon.wire.events import GroupEvent
 
 _CACHE_MAX = 4_096
 
-Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview]]
+Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview, Header | None]]
+"""Session numbers, a frame for them, and of a bundle its header, so that nobody need parse it again."""
 Endings = list[tuple[int, frames.Goodbye]]
 
 
@@ -66,7 +67,7 @@ class Delivery:
         if header.service is Service.UNRELIABLE and not self._sessions.dropping.isdisjoint(receivers):
             receivers = self._drop_for_the_slow(receivers, header)
         if receivers:
-            self._output.append((receivers, bundle))
+            self._output.append((receivers, bundle, header))
 
     def _drop_for_the_slow(self, receivers: tuple[int, ...], header: Header) -> tuple[int, ...]:
         """Those of the receivers who get an unreliable bundle; what the others miss is counted."""
@@ -132,7 +133,7 @@ class Delivery:
         for number, sequence in accepted.items():
             session = self._sessions.get(number)
             if session is not None and session.accepts and not session.is_leaving:
-                self._output.append(((number,), frames.encode_control(frames.Accepted(sequence))))
+                self._output.append(((number,), frames.encode_control(frames.Accepted(sequence)), None))
         accepted.clear()
 
     def signal(self, group: Group) -> None:
@@ -192,4 +193,4 @@ class Delivery:
     def _write(self, numbers: Iterable[int], value: frames.FromDaemon) -> None:
         receivers = tuple(number for number in numbers if self._is_listening(number))
         if receivers:
-            self._output.append((receivers, frames.encode_control(value)))
+            self._output.append((receivers, frames.encode_control(value), None))

@@ -68,7 +68,7 @@ class Dispatcher:
         flags = entry.header.flags
         if not flags & ~Flag.CLIENT:
             self._message(entry, passage)
-        elif flags & (Flag.LATE | Flag.CONTROL):
+        elif flags & (Flag.LATE | Flag.CONTROL | Flag.ORDER):
             return None  # they were of use when they came in
         elif flags & Flag.GROUPS:
             return self._groups(entry, passage)

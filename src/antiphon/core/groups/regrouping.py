@@ -22,6 +22,7 @@ from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.states import TRANSITIONS, GroupReason, GroupState
 from antiphon.core.groups.transition import Transition
 from antiphon.core.ordering.entry import Entry
+from antiphon.wire.bundle import Draft
 from antiphon.wire.events import HostedGroup, groups_bundle
 
 
@@ -31,7 +32,7 @@ class Host(Protocol):
     me: int
     delivery: Delivery
 
-    def send_groups(self, data: bytearray) -> None:
+    def send_groups(self, draft: Draft) -> None:
         """Send a GROUPS message."""
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:

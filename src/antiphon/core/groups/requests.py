@@ -139,9 +139,9 @@ class Requests:
         self._put(session, GroupEvent("disconnect"))
 
     def _put(self, session: Session, event: GroupEvent) -> None:
-        data = event_bundle(session.private_name, event)
-        self._sessions.put(session, Pending(data, bundles.parse(data), event))
+        draft = event_bundle(session.private_name, event)
+        self._sessions.put(session, Pending(draft.data, draft.header, event))
 
     def _problem(self, session: Session, code: str, reason: str) -> None:
         frame = frames.encode_control(frames.Problem(code, reason))
-        self._output.append(((session.number,), frame))
+        self._output.append(((session.number,), frame, None))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Link, Signs
 from antiphon.core.links.ring import Ring
@@ -25,7 +25,7 @@ def build(
     me: int,
     peer: int,
     streams: Mapping[int, Stream],
-    datagrams: list[Datagram],
+    datagrams: Outbox,
     now_us: int,
 ) -> Link:
     """This daemon's end of its link to another member."""
@@ -52,7 +52,7 @@ def build_site_link(
     me: int,
     numbering: Numbering,
     check_numbering: CheckNumbering,
-    datagrams: list[Datagram],
+    datagrams: Outbox,
     now_us: int,
 ) -> SiteLink | None:
     """This daemon's end of the link of its segment; None if it is alone there."""

@@ -13,7 +13,7 @@ Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the
 
 from antiphon import limits
 from antiphon.config import LinkConfig
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.flow import Regulator
 from antiphon.core.links.link import Ends, Link, LinkState, Signs
 from antiphon.core.links.open_trains import OpenTrains
@@ -37,9 +37,7 @@ class HopLink(Link):
 
     protocol = "hop"
 
-    def __init__(
-        self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: list[Datagram], now_us: int
-    ) -> None:
+    def __init__(self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: Outbox, now_us: int) -> None:
         """`path` is what the configuration says of the way between the two sites."""
         window_packets = max(8, path.window_bytes // path.packet_bytes)
         regulator = Regulator(window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us)
@@ -224,7 +222,7 @@ class HopLink(Link):
                 self._retransmit_one(number)
 
     def _retransmit_one(self, number: int) -> None:
-        data = self._open.packet(number)
+        data = self._open.packet(number, self._counter)
         if data is None:
             return
         if self._timed_number and number <= self._timed_number:
@@ -274,9 +272,10 @@ class HopLink(Link):
         self._ack_us = None
         prefix = self._prefixes[PacketKind.ACK]
         delay_us = min(now_us - self._newest_us, 0xFFFFFFFF)
-        self._emit_alone(
-            self.peer, packet.ack(prefix, self.reception.aru, self._highest_sent, delay_us, question)
+        data = packet.ack(
+            prefix, self.reception.aru, self._highest_sent, delay_us, question, counter=self._counter.take()
         )
+        self._emit_alone(self.peer, data)
 
     def _send_nack(self, now_us: int) -> None:
         """Ask for what is still missing (SendNACK timeout)."""
@@ -288,7 +287,10 @@ class HopLink(Link):
         if asked_most > NACKS_MAX:
             self.reception.forgive()
             self._fail(f"a packet did not come after {asked_most} nacks")
-        self._emit_alone(self.peer, packet.nack(self._prefixes[PacketKind.NACK], self.reception.aru, ranges))
+        prefix = self._prefixes[PacketKind.NACK]
+        self._emit_alone(
+            self.peer, packet.nack(prefix, self.reception.aru, ranges, counter=self._counter.take())
+        )
 
     def _probe(self, now_us: int) -> None:
         """No ack came in time: say how far we sent and ask how far it got there."""

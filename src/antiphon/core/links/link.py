@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.links.flow import Regulator
 from antiphon.core.links.outgoing import Outgoing
 from antiphon.wire import packet
@@ -87,7 +87,7 @@ class Link(Outgoing, ABC):
         regulator: Regulator,
         *,
         signs: Signs,
-        datagrams: list[Datagram],
+        datagrams: Outbox,
         now_us: int,
     ) -> None:
         super().__init__(packet_bytes, {kind: ends.prefix(kind) for kind in PacketKind}, datagrams)
@@ -152,7 +152,8 @@ class Link(Outgoing, ABC):
     # Handshake --------------------------------------------------------------------------------------------
 
     def _say_hello(self, now_us: int, echo_us: int) -> None:
-        self._emit_alone(self.peer, packet.hello(self._prefixes[PacketKind.HELLO], now_us, echo_us))
+        prefix = self._prefixes[PacketKind.HELLO]
+        self._emit_alone(self.peer, packet.hello(prefix, now_us, echo_us, counter=self._counter.take()))
 
     def _ask(self, now_us: int) -> None:
         """Ask the other end for a sign of life, if it is time."""

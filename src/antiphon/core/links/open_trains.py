@@ -2,7 +2,9 @@
 
 from collections import deque
 
+from antiphon.core.effects import DatagramCounter
 from antiphon.core.links.packing import Train
+from antiphon.wire import packet
 
 
 class OpenTrains(deque[Train]):
@@ -21,7 +23,9 @@ class OpenTrains(deque[Train]):
         while self and self[0].first + self[0].count - 1 <= aru:
             self.popleft()
 
-    def packet(self, number: int) -> bytes | None:
-        """One packet again, if it is among these."""
+    def packet(self, number: int, counter: DatagramCounter) -> bytes | None:
+        """One packet again, as a new datagram, if it is among these."""
         train = next((train for train in self if number < train.first + train.count), None)
-        return None if train is None or number < train.first else train.packet(number)
+        if train is None or number < train.first:
+            return None
+        return packet.again(train.packet(number), counter.take())

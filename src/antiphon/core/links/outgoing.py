@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from antiphon import limits
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.packing import Packer
 from antiphon.wire.packet import Fragment, PacketKind, Pressure, Skip, Update
 
@@ -22,16 +22,15 @@ COUNTERS = (
 class Outgoing:
     """What is asked of links and rings alike; when what waits may go, each of them says itself."""
 
-    def __init__(
-        self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: list[Datagram]
-    ) -> None:
+    def __init__(self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: Outbox) -> None:
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.packet_bytes = packet_bytes
         """The largest packet."""
         self._prefixes = prefixes
         self._datagrams = datagrams
-        self._queue = Packer(packet_bytes, prefixes[PacketKind.DATA])
-        self._unreliable = Packer(packet_bytes, prefixes[PacketKind.UNRELIABLE])
+        self._counter = datagrams.counter
+        self._queue = Packer(packet_bytes, prefixes[PacketKind.DATA], self._counter)
+        self._unreliable = Packer(packet_bytes, prefixes[PacketKind.UNRELIABLE], self._counter)
 
     @property
     def waiting_bytes(self) -> int:

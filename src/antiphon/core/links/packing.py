@@ -11,7 +11,8 @@ from collections import deque
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.wire import packet
+from antiphon.core.effects import DatagramCounter
+from antiphon.wire import packet, trains
 from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 Buffer = bytes | memoryview
@@ -33,7 +34,7 @@ class Train(Struct):
     size_bytes: int
 
     def packet(self, number: int) -> bytes:
-        """One packet of the train again, for a retransmission."""
+        """One packet of the train as it was sent."""
         if len(self.buffers) > 1:
             self.buffers = [b"".join(self.buffers)]
         begin = (number - self.first) * self.segment_bytes
@@ -43,9 +44,10 @@ class Train(Struct):
 class Packer:
     """The queue of one link: fragments in order, and the notices that overtake them."""
 
-    def __init__(self, packet_bytes: int, prefix: bytes) -> None:
+    def __init__(self, packet_bytes: int, prefix: bytes, counter: DatagramCounter) -> None:
         self.waiting_bytes = 0
         self._prefix = prefix
+        self._counter = counter
         self._capacity = packet.capacity(packet_bytes)
         self._segment_bytes = packet.HEAD_BYTES + self._capacity + packet.CHECK_BYTES
         self._step = self._capacity - packet.FRAGMENT_ITEM_BYTES
@@ -109,9 +111,10 @@ class Packer:
                 whole = (len(self._fragments[0].body) - self._start) // self._step
             if whole:
                 taken = min(whole, packets_max - count)
-                buffers += packet.fragment_train(
-                    self._prefix, first_number + count, self._fragments[0], self._start, self._step, taken
-                )
+                buffers += trains.fragment_train(
+                    self._prefix, first_number + count, self._fragments[0], self._start, self._step, taken,
+                    counter=self._counter.take(taken),
+                )  # fmt: skip
                 self._advance(taken * self._step)
                 count += taken
                 size += taken * self._segment_bytes
@@ -126,7 +129,7 @@ class Packer:
     def _shared_packet(self, buffers: list[Buffer], number: int) -> int:
         """One packet with notices and as many pieces as fit; its size."""
         first = len(buffers)
-        buffers.append(packet.head(self._prefix, number))
+        buffers.append(packet.head(self._prefix, number, counter=self._counter.take()))
         room = self._capacity
         while self._skips and room >= packet.SKIP_ITEM_BYTES:
             buffers.append(packet.skip_item(self._skips.popleft()))

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.wire import packet
+from antiphon.wire import trains
 from antiphon.wire.packet import Data
 
 NACK_DELAY_MIN_US = 1_000
@@ -48,7 +48,7 @@ class Reception:
         number, count = data.head.number, data.count
         if number > self.highest and self.accept(number, count, now_us):
             return [data], 0
-        news = [part for part in packet.split(data) if self.accept(part.head.number, 1, now_us)]
+        news = [part for part in trains.split(data) if self.accept(part.head.number, 1, now_us)]
         return news, count - len(news)
 
     def accept(self, number: int, count: int, now_us: int) -> bool:

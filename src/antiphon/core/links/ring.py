@@ -17,7 +17,7 @@ Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 from collections.abc import Mapping
 
 from antiphon import limits
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.link import LinkState, Signs, slowest
 from antiphon.core.links.open_trains import OpenTrains
 from antiphon.core.links.packing import Train
@@ -77,7 +77,7 @@ class Ring(SiteLink):
         packet_bytes: int,
         numbering: Numbering,
         check_numbering: CheckNumbering,
-        datagrams: list[Datagram],
+        datagrams: Outbox,
         now_us: int,
     ) -> None:
         self._me, self._digest, self._view = me, digest, view
@@ -312,7 +312,7 @@ class Ring(SiteLink):
         came.requests = tuple(unanswered)
 
     def _send_again(self, number: int, who: int, mate: RingMate, now_us: int) -> bool:
-        data = self._open.packet(number)
+        data = self._open.packet(number, self._counter)
         if data is None:
             return False
         since_us = mate.asked_us.setdefault(number, now_us)
@@ -449,7 +449,7 @@ class Ring(SiteLink):
         self._is_wanted = self._is_parked = False
         self._go_us = self._hurry_us = None
         prefix = self._prefix(PacketKind.TOKEN, self._next)
-        self._passed = packet.whole(prefix, token.encode_token(going))
+        self._passed = packet.whole(prefix, token.encode_token(going), counter=self._counter.take())
         self._left_us = self._seen_us = now_us
         self._resend_wait_us = min(
             self._round_interval_us, max(RESEND_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
@@ -484,7 +484,8 @@ class Ring(SiteLink):
         self._is_parked = self._has_rested = True
         self._go_us = now_us + self._round_interval_us
         assert self.token is not None
-        data = packet.whole(self._prefixes[PacketKind.HELD], token.encode_held(self.token.serial + 1))
+        held = token.encode_held(self.token.serial + 1)
+        data = packet.whole(self._prefixes[PacketKind.HELD], held, counter=self._counter.take())
         self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
 
     def _hurry(self, now_us: int) -> None:
@@ -497,7 +498,8 @@ class Ring(SiteLink):
             self._hurry_us = max(now_us, self._seen_us + max(HURRY_MIN_US, FAIRNESS_ROUNDS * self._round_us))
         if self._hurry_us <= now_us:
             self._hurry_us = now_us + max(HURRY_MIN_US, 2 * FAIRNESS_ROUNDS * self._round_us)
-            self._emit_alone(self._keeper, packet.whole(self._prefix(PacketKind.HURRY, self._keeper)))
+            prefix = self._prefix(PacketKind.HURRY, self._keeper)
+            self._emit_alone(self._keeper, packet.whole(prefix, counter=self._counter.take()))
 
     # Time -------------------------------------------------------------------------------------------------
 
@@ -512,7 +514,7 @@ class Ring(SiteLink):
         assert self._passed is not None
         self.counters["tokens_resent"] += 1
         self._has_rested = True  # a round with a lost token does not tell how long a round takes
-        self._emit_alone(self._next, self._passed)
+        self._emit_alone(self._next, packet.again(self._passed, self._counter.take()))
         self._resend_wait_us = min(self._round_interval_us, self._resend_wait_us * 3 // 2)
         self._resend_us = now_us + self._resend_wait_us
 
@@ -534,7 +536,7 @@ class Ring(SiteLink):
 
     def _say_hello(self, receiver: int, now_us: int, echo_us: int) -> None:
         prefix = self._prefix(PacketKind.HELLO, receiver)
-        self._emit_alone(receiver, packet.hello(prefix, now_us, echo_us))
+        self._emit_alone(receiver, packet.hello(prefix, now_us, echo_us, counter=self._counter.take()))
 
     def next_deadline_us(self) -> int:
         """When `timeout` or `conclude` has something to do."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.config import LinkConfig
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.flow import Regulator
 from antiphon.core.links.link import Ends, Link, LinkState, Signs
 from antiphon.core.links.packing import Packer
@@ -43,7 +43,7 @@ class TcpLink(Link):
         *,
         stream: Stream,
         signs: Signs,
-        datagrams: list[Datagram],
+        datagrams: Outbox,
         now_us: int,
     ) -> None:
         """`path` is what the configuration says of the way between the two sites."""

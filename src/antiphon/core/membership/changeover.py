@@ -25,11 +25,11 @@ from antiphon.core.membership.rounds import Round
 from antiphon.core.ordering.entry import Entry, read_late
 from antiphon.errors import BadFrame
 from antiphon.wire import bundle as bundles
-from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import parse_event
 from antiphon.wire.packet import Skip
 
-SendControl = Callable[[bytearray, int, int | None], None]
+SendControl = Callable[[Draft, int, int | None], None]
 """Sends a bundle of this daemon in the new view, given the time and the sites that need it; None: all."""
 RESENT = b"resent"
 DONE = b"done"

@@ -19,7 +19,7 @@ Checked by: tests/paper/test_daemon_*.py, the oracle's properties 2.1 to 2.4, 2.
 """
 
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.membership.decision import Decision
 from antiphon.core.membership.exclusions import TWINS
 from antiphon.core.membership.formation import Formation
@@ -48,7 +48,7 @@ class DaemonMembership:
         me: int,
         incarnation: int,
         host: Host,
-        datagrams: list[Datagram],
+        datagrams: Outbox,
         view: DaemonView,
         now_us: int,
     ) -> None:

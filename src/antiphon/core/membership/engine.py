@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from antiphon import limits
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Outbox
 from antiphon.core.links.building import build, build_site_link
 from antiphon.core.links.link import Link
 from antiphon.core.links.site import Mate
@@ -42,7 +42,7 @@ class Engine:
         me: int,
         clock: int,
         streams: Mapping[int, Stream],
-        datagrams: list[Datagram],
+        datagrams: Outbox,
         now_us: int,
     ) -> None:
         settings = config.settings

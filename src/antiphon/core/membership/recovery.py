@@ -30,7 +30,7 @@ from antiphon.core.ordering.order import Ending, Order
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
-from antiphon.wire.bundle import Flag
+from antiphon.wire.bundle import Draft, Flag
 
 
 class MemberState(Struct, frozen=True, array_like=True):
@@ -52,14 +52,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MemberState).decode
 
 
-def state_bundle(state: MemberState) -> bytearray:
+def state_bundle(state: MemberState) -> Draft:
     """An unstamped bundle that carries `state`."""
     return control_bundle(_encode(state), Flag.STATE)
 
 
-def control_bundle(body: bytes, flag: int, service: Service = Service.FIFO) -> bytearray:
+def control_bundle(body: bytes, flag: int, service: Service = Service.FIFO) -> Draft:
     """An unstamped bundle from daemon to daemons; FIFO, because one step of the recovery follows another."""
-    return bytearray(b"".join(bundles.encode(bundles.names_area("#", ()), 0, service, [body], flags=flag)))
+    return bundles.draft(bundles.names_area("#", ()), 0, service, body, flags=flag)
 
 
 def parse_state(body: bytes, order: Order) -> MemberState:

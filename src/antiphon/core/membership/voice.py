@@ -1,7 +1,7 @@
 """Beats and proposals as packets: they are sent beside the links of a view and belong to none."""
 
 from antiphon.config import Config
-from antiphon.core.effects import Datagram
+from antiphon.core.effects import Datagram, Outbox
 from antiphon.wire import membership as words
 from antiphon.wire import packet
 from antiphon.wire.membership import Beat
@@ -11,7 +11,7 @@ from antiphon.wire.packet import PacketKind
 class Voice:
     """Sends the beats and proposals of one daemon."""
 
-    def __init__(self, config: Config, me: int, incarnation: int, datagrams: list[Datagram]) -> None:
+    def __init__(self, config: Config, me: int, incarnation: int, datagrams: Outbox) -> None:
         self._config = config
         self._digest = config.digest
         self._me = me
@@ -31,5 +31,5 @@ class Voice:
         prefix = packet.prefix(
             kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation
         )
-        data = packet.whole(prefix, body)
+        data = packet.whole(prefix, body, counter=self._datagrams.counter.take())
         self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))

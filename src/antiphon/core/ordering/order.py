@@ -71,6 +71,9 @@ class Order(Protocol):
     own_stable: dict[int, int]
     """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the owner
     takes them."""
+    to_tell: deque[bytes]
+    """What the order wants to tell the orders of the other members, one body after another: the owner sends
+    each as a bundle with `Flag.ORDER` when it is our turn, and `receive` gets it everywhere, here too."""
     moved: bool
     """Whether anything came in since `settle`."""
     observer: Callable[[Header], None] | None

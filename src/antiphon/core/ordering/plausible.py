@@ -20,7 +20,7 @@ from antiphon import limits
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
 from antiphon.errors import BadFrame, BadPacket
-from antiphon.wire import bundle as bundles
+from antiphon.wire.bundle import Start
 from antiphon.wire.packet import Data, Fragment, PacketKind, Pressure, Skip, Update
 
 NUMBER = "item: number far beyond its source's last one"
@@ -64,7 +64,7 @@ class Reach:
             elif isinstance(item, Pressure) or item.offset:
                 continue  # the stamps stand at the start of the bundle
             else:
-                lts, aru = _lines_of(item)
+                lts, aru = _start_of(item)[:2]
             if lts > stamp_max or aru > stamp_max:
                 raise BadPacket(STAMP)
 
@@ -85,8 +85,8 @@ class Reach:
             raise BadPacket("token: stamp that no daemon can have reached")
 
 
-def _lines_of(fragment: Fragment) -> tuple[int, int]:
+def _start_of(fragment: Fragment) -> Start:
     try:
-        return bundles.peek_lines(fragment.body)
+        return fragment.look()
     except BadFrame as error:
         raise BadPacket(error.reason) from None

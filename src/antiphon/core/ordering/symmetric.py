@@ -101,6 +101,8 @@ class SymmetricOrder:
         """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
         owner takes them."""
         self._recovered: set[tuple[int, int]] = set()  # what is held, once the view has stopped
+        self.to_tell: deque[bytes] = deque()
+        """Always empty: bundles are born with their places."""
         self.moved = False
         """Whether anything came in since `settle`."""
 

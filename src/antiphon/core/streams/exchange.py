@@ -25,6 +25,7 @@ from antiphon.errors import BadPacket
 from antiphon.wire import streams
 from antiphon.wire.packet import is_data
 from antiphon.wire.streams import Answer, Greeting
+from antiphon.wire.versions import GREETING_MAX_BYTES, OtherVersion
 
 DIAL_TIMEOUT_US = 3_000_000
 GREETING_TIMEOUT_US = 3_000_000
@@ -38,6 +39,9 @@ class Talker(Protocol):
 
     def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
         """A packet came over the connection to `peer`; why the connection must end, or nothing."""
+
+    def greeted_otherwise(self, found: OtherVersion) -> None:
+        """The other side of a connection greets in another version than ours, and the connection ends."""
 
     def stream_opened(self, peer: int, now_us: int) -> None:
         """There is a connection to `peer`."""
@@ -171,7 +175,7 @@ class Exchange:
         try:
             longest_bytes = limits.PACKET_MAX_BYTES
             if is_greeting and channel.peer is None:  # a stranger has nothing to say that is longer
-                longest_bytes = streams.GREETING_BYTES
+                longest_bytes = GREETING_MAX_BYTES
             for frame in channel.split(data, longest_bytes):
                 if channel.phase is Phase.GREETING:
                     self._greeted(channel, streams.parse_greeting(frame), now_us)
@@ -181,8 +185,14 @@ class Exchange:
                     if reason:
                         raise BadPacket(reason)
         except BadPacket as error:
+            if isinstance(error, OtherVersion) and self._is_expected(channel, error.sender):
+                self._talker.greeted_otherwise(error)
             self.counters[f"stream: {error.reason}"] += 1
             self._close(channel, f"bad input: {error.reason}", now_us)
+
+    def _is_expected(self, channel: Channel, sender: int) -> bool:
+        """Whether this daemon may be at the other end."""
+        return sender in self._lines and channel.peer in (None, sender)
 
     def written(self, channel: Channel, size_bytes: int, now_us: int) -> None:
         """The connection has taken so much of the channel's batch."""

@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
+from antiphon.core.gate import Gate
 from antiphon.core.links.tcp import Stream, TcpLink
 from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.suspicion import Suspicion
 from antiphon.errors import BadPacket
 from antiphon.wire import packet
 from antiphon.wire.packet import Packet
+from antiphon.wire.versions import OtherVersion
 
 ANOTHER_SENDER = "packet: over another one's connection"
 
@@ -24,6 +26,7 @@ class Streams:
         me: int,
         working: Callable[[], Engine | None],
         receive: Callable[[Packet, int], None],
+        gate: Gate,
         counters: Counter[str],
         datagrams: list[Datagram],
     ) -> None:
@@ -34,6 +37,7 @@ class Streams:
         self._receive = receive
         self._counters = counters
         self._datagrams = datagrams
+        self._other_versions = gate.other_versions
 
     def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
         """A packet came over the connection to this daemon; why the connection must end, or nothing.
@@ -45,12 +49,18 @@ class Streams:
             incoming = packet.parse(data)
         except BadPacket as error:
             self._counters[error.reason] += 1
+            if isinstance(error, OtherVersion):
+                self._other_versions.hear(error, peer)
             return error.reason
         if incoming.head.sender != peer:
             self._counters[ANOTHER_SENDER] += 1
             return ANOTHER_SENDER
         self._receive(incoming, now_us)
         return ""
+
+    def greeted_otherwise(self, found: OtherVersion) -> None:
+        """Whoever is at the other end of a connection greets in another version."""
+        self._other_versions.hear(found)
 
     def stream_opened(self, peer: int, now_us: int) -> None:
         """There is a connection to this daemon, fresh and empty."""

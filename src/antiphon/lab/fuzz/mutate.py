@@ -27,7 +27,7 @@ INTEGER_BYTES = (1, 2, 4, 8)
 CHANGES_MAX = 3
 SHARE_OF_BYTES = 0.2
 """So many mutants are changed as bytes; the others keep their layout."""
-HEAD_SPARED = 0.8
+HEAD_SPARED = 0.7
 GROWTH_MAX = 70
 """Copies that a list may get of one of its elements: more than any of them may have."""
 FILLING_MAX_BYTES = 2_000

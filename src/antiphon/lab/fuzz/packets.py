@@ -17,6 +17,7 @@ from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire import membership, packet, streams, token
 from antiphon.wire.bundle import Header
+from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import (
     Ack,
     Data,
@@ -197,7 +198,11 @@ def put_together(genuine: Genuine) -> bytes:
         (start.kind, start.digest, start.sender, start.receiver, start.incarnation, start.view),
         (8, 32, 16, 16, 32, 64),
     )
-    head = folded(lambda number: packet.head(prefix, number), (start.number,), (64,))
+    head = folded(
+        lambda counter, number: packet.head(prefix, number, counter=counter),
+        (start.counter, start.number),
+        (64, 64),
+    )
     return head + _encoded(lambda: _body(genuine.body, prefix))
 
 
@@ -242,13 +247,15 @@ def _body(body: Any, prefix: bytes) -> bytes:
             return b"".join(map(_item_bytes, body))
         case _Times():
             times = _narrowed(body)
-            return _behind_head(packet.hello(prefix, times.clock_us, times.echo_us), 16)
+            return _behind_head(packet.hello(prefix, times.clock_us, times.echo_us, counter=0), 16)
         case _Receipt():
             told = _narrowed(body)
-            return _behind_head(packet.ack(prefix, told.aru, told.highest_sent, told.delay_us), 20)
+            written = packet.ack(prefix, told.aru, told.highest_sent, told.delay_us, counter=0)
+            return _behind_head(written, 20)
         case _Request():
             ranges = [(first % 2**64, count % 2**32) for first, count in body.ranges]
-            return _behind_head(packet.nack(prefix, body.aru % 2**64, ranges), 10 + 12 * len(ranges))
+            written = packet.nack(prefix, body.aru % 2**64, ranges, counter=0)
+            return _behind_head(written, 10 + 12 * len(ranges))
         case Token():
             requests = tuple(
                 (daemon % 2**16, first % 2**64, count % 2**32) for daemon, first, count in body.requests
@@ -309,10 +316,14 @@ def bundle_bytes(whole: Bundle) -> bytes:
                 _names_in(names) - 1,
                 Service(int(header.service)),
                 [bytes(payload) for payload in whole.payloads],
-                flags=header.flags % 2**8,
+                flags=header.flags % 2**16,
                 tag=(header.tag + 2**15) % 2**16 - 2**15,
                 sent_us=header.sent_us % 2**64,
                 marks=header.marks % 2**32,
+                extensions=[
+                    Extension(extension.type % 2**16, bytes(extension.value))
+                    for extension in header.extensions
+                ],
             )
         )
         bundles.stamp(written, _stampable(header))
@@ -338,7 +349,7 @@ def _names_in(area: bytes) -> int:
     while place < len(area):
         place += 1 + area[place]
         count += 1
-    return min(max(1, count), 255)
+    return min(max(1, count), 2**16)
 
 
 # Connections between daemons ------------------------------------------------------------------------------

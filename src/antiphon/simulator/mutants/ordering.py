@@ -23,7 +23,7 @@ from antiphon.service import Service
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Cause, View
 from antiphon.wire import frames
-from antiphon.wire.packet import CHECK_BYTES, HEAD_BYTES, Fragment, Pressure, Skip, Update, whole
+from antiphon.wire.packet import CHECK_BYTES, HEAD_BYTES, Fragment, Pressure, Skip, Update, check
 
 
 def _agreed_on_receipt(original: Original) -> Original:
@@ -257,8 +257,9 @@ def _neighbour_sent_again(original: Original) -> Original:
         data: bytes = original(train, number)
         if number + 1 >= train.first + train.count:
             return data
-        other = original(train, number + 1)
-        return whole(data[: HEAD_BYTES - 8], other[HEAD_BYTES:-CHECK_BYTES], number)
+        other: bytes = original(train, number + 1)
+        start, found = data[:HEAD_BYTES], other[HEAD_BYTES:-CHECK_BYTES]
+        return start + found + check((start, found))
 
     return packet
 

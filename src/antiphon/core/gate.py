@@ -1,0 +1,45 @@
+"""What must be true of a packet's head before anything else of it counts.
+
+What is refused is counted by its reason. The papers trust every packet.
+"""
+
+from collections import Counter
+
+from antiphon.config import Config
+from antiphon.core.other_versions import OtherVersions
+from antiphon.errors import BadPacket
+from antiphon.wire.packet import EVERYBODY, Head
+from antiphon.wire.versions import OtherVersion
+
+
+class Gate:
+    """Lets in what the daemons of our configuration send to one daemon."""
+
+    def __init__(self, config: Config, me: int, counters: Counter[str]) -> None:
+        self.other_versions = OtherVersions(me, config.digest, config.neighbours_of(me))
+        self._me = me
+        self._digest = config.digest
+        self._neighbours = frozenset(config.neighbours_of(me))
+        self._over_streams = frozenset(config.stream_peers_of(me))
+        self._counters = counters
+
+    def refuse(self, bad: BadPacket, origin: int | None) -> None:
+        """A datagram cannot be read. It came from the address of `origin`, if that is known."""
+        self._counters[bad.reason] += 1
+        if isinstance(bad, OtherVersion) and bad.sender not in self._over_streams:
+            self.other_versions.hear(bad, origin)
+
+    def admits(self, head: Head, origin: int | None) -> bool:
+        """Whether a packet comes from a neighbour, and is for us."""
+        if head.digest != self._digest:
+            self._counters["packet: other configuration"] += 1
+        elif head.receiver not in (self._me, EVERYBODY) or head.sender not in self._neighbours:
+            if head.sender != self._me:  # a multicast comes back to its sender, too
+                self._counters["packet: not from a neighbour"] += 1
+        elif origin not in (None, head.sender):
+            self._counters["packet: from an address that is not its sender's"] += 1
+        else:
+            if self.other_versions.heard:
+                self.other_versions.forget(head.sender)
+            return True
+        return False

@@ -1,0 +1,77 @@
+"""Extensions of a bundle's header: typed fields for what most bundles do not need.
+
+They stand one after the other in an area behind the names, whose size the header says:
+
+    offset size  field
+     0     2    type           the highest bit is SKIPPABLE
+     2     2    length         of the value
+     4          value
+
+Types ascend, so that each stands there once and equal extensions have equal bytes. The area has at most
+`limits.EXTENSIONS_MAX_BYTES`. Who reads a bundle passes on all of its bytes, those of extensions that it does
+not know, too. A type that is not known and may not be skipped makes the bundle a BadFrame: what it says could
+change what the bundle means.
+
+Who may write what: no type is defined yet, so no daemon writes any, and a daemon refuses a client's bundle
+that has some (`bundle.parse_from_client`). A type that a client may write must be in CLIENT_TYPES.
+
+The papers leave the layout of messages open; they need such fields for a causal history (NAVTECH), a
+resilience level (RMP 3.2) and the place of a message that another daemon orders (InterGroup).
+"""
+
+from collections.abc import Iterable
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from antiphon.errors import BadFrame
+
+SKIPPABLE = 0x8000
+"""The bit of a type that lets a receiver that does not know it go on without it."""
+KNOWN_TYPES: frozenset[int] = frozenset()
+"""Types that this version understands."""
+CLIENT_TYPES: frozenset[int] = frozenset()
+"""Those of them that a client may write."""
+
+_HEAD = Layout("!HH")
+HEAD_BYTES = _HEAD.size
+
+
+class Extension(Struct, frozen=True):
+    """One field."""
+
+    type: int
+    value: bytes
+
+
+def encode(extensions: Iterable[Extension]) -> bytes:
+    """The area of a bundle; the caller keeps to the order of types and to the limit."""
+    return b"".join(
+        _HEAD.pack(extension.type, len(extension.value)) + extension.value for extension in extensions
+    )
+
+
+def size_bytes(extensions: Iterable[Extension]) -> int:
+    """How long the area of these extensions is."""
+    return sum(HEAD_BYTES + len(extension.value) for extension in extensions)
+
+
+def parse(area: bytes) -> tuple[Extension, ...]:
+    """The extensions in an area; BadFrame with a reason otherwise."""
+    found = []
+    at, end, before = 0, len(area), -1
+    while at < end:
+        if at + HEAD_BYTES > end:
+            raise BadFrame("bundle: an extension is cut short")
+        kind, length = _HEAD.unpack_from(area, at)
+        at += HEAD_BYTES
+        if at + length > end:
+            raise BadFrame("bundle: an extension does not fit")
+        if kind <= before:
+            raise BadFrame("bundle: extensions out of order")
+        if not kind & SKIPPABLE and kind not in KNOWN_TYPES:
+            raise BadFrame("bundle: unknown extension")
+        found.append(Extension(kind, area[at : at + length]))
+        at += length
+        before = kind
+    return tuple(found)
