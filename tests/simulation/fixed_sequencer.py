@@ -1,10 +1,10 @@
 """A toy order that gives places late, to show that nothing but `core.ordering` relies on places at birth.
 
-One daemon of each view, the sequencer, gives *tickets*: what it tells of an ordered bundle makes its place known.
-Before its ticket has come, a bundle that is here has no place, and neither it nor anything after it is delivered.
-A place is no lts: it is greater than every lts of a view by `SHIFT`, so that whoever confuses the two is wrong by
-far. It grows with the lts, because the sides of a partition must agree on the order of what both deliver, whoever
-of them has the tickets: a bundle that has no ticket when its view ends gets its place without one.
+One daemon of each view, the sequencer, gives *tickets*: what it tells of an ordered bundle makes the bundle's
+place known. Before that a bundle that is here has none, and neither it nor anything after it is delivered.
+A place is no lts: it is greater by `SHIFT`, so that whoever confuses the two is wrong by far. It grows with
+the lts, because the sides of a partition must agree on the order of what both of them deliver, whichever side
+has the tickets: a bundle that has none when its view ends gets its place without one.
 """
 
 import heapq
@@ -61,7 +61,7 @@ class FixedSequencer(SymmetricOrder):
             body = bundles.payloads(bytes(entry.bundle), entry.header)[0]
             for source, first, last in msgspec.msgpack.decode(body, type=list[Ticket]):
                 self._tickets.update((source, number) for number in range(first, last + 1))
-            for _, waiting in self._arrived:
+            for _, waiting in (*self._order, *self._arrived):
                 if (waiting.source, waiting.header.number) in self._tickets:
                     waiting.place = waiting.header.lts + SHIFT
         return True
@@ -120,7 +120,7 @@ class _ShiftedEnding(SymmetricEnding):
 
 
 class ReadsLts(FixedSequencer):
-    """As whoever takes the lines of the symmetric order for places: everything seems to be after the signal."""
+    """Takes the lines of the symmetric order for places: everything seems to come after the signal."""
 
     def ending(self, told: Mapping[int, bytes]) -> Ending:
         return SymmetricEnding(self.me, {daemon: parse_state(body) for daemon, body in told.items()})

@@ -97,7 +97,7 @@ class Flag:
     ORDER = 256
     """The body is for the orders of all members of the view, and for nothing else."""
     ALL = 0x1FF
-    """Those that have a meaning. A bundle with another one is refused: no receiver knows what to do with it."""
+    """Those that have a meaning; a bundle with another one is refused."""
 
 
 class Header(Struct, frozen=True):

@@ -72,12 +72,12 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
             newest.pop(record.daemon, None)
         elif record.event is Event.SSEND or record.event is Event.SDELIVER:
             before = newest.get(record.daemon)
-            if before is None or record.rank > before.rank:
+            if before is None or record.lts > before.lts:
                 newest[record.daemon] = record
             elif record.event is Event.SSEND:
                 yield Finding(
                     f"sent {name(record.bundle)} with lts {record.lts} after {name(before.bundle)} with lts "
-                    f"{before.rank}",
+                    f"{before.lts}",
                     (record.daemon,),
                     positions=(before.position, record.position),
                 )
