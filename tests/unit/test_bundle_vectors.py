@@ -166,7 +166,7 @@ def test_flags_of_bundles() -> None:
         (3, 0x7A, "wrong length or kind"),
         (4, 0x02, "wrong length or kind"),
         (5, 0x06, "unknown service"),
-        (6, 0x01, "unknown flags"),
+        (6, 0x02, "unknown flags"),
         (6, 0x80, "unknown flags"),
         (8, 0x10, "too many names"),
         (9, 0x13, "a name does not fit"),
