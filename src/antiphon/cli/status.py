@@ -110,7 +110,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
     state, group_state = answer["state"], answer["group_state"]
     if state != "op":
         yield f"the view is about to change: {STATES.get(state, state)} ({state})"
-    elif group_state == "gtrans":
+    elif group_state in ("gtrans", "ggt"):
         yield f"clients are being told of the end of a view ({group_state})"
     elif group_state != "gop":
         waits = listed(answer["view"].get("groups_wait_for", ()), "the others")
