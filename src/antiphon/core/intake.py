@@ -80,7 +80,8 @@ class Intake:
         mine = fragment.destinations >> self._site & 1
         try:
             if fragment.offset == 0:
-                lts, aru, is_urgent, _ = fragment.look()
+                start = fragment.look()
+                lts, aru, is_urgent = start.lts, start.aru, start.is_urgent
                 source, number = fragment.source, fragment.number
                 engine.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_site)
                 if source == engine.order.source:

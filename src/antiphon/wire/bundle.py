@@ -131,7 +131,7 @@ class Draft(NamedTuple):
     header: Header
 
 
-class Start(NamedTuple):
+class Start(Struct, frozen=True):
     """What is known of a bundle when its first bytes are here."""
 
     lts: int

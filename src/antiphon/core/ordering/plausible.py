@@ -64,7 +64,8 @@ class Reach:
             elif isinstance(item, Pressure) or item.offset:
                 continue  # the stamps stand at the start of the bundle
             else:
-                lts, aru = _start_of(item)[:2]
+                start = _start_of(item)
+                lts, aru = start.lts, start.aru
             if lts > stamp_max or aru > stamp_max:
                 raise BadPacket(STAMP)
 

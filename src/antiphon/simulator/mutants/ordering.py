@@ -333,7 +333,7 @@ ORDERING: tuple[Mutant, ...] = (
     Mutant(
         "unreliable has no past", "an unreliable bundle does not move the clock of its receivers",
         frozenset(("2.12",)), SymmetricOrder, "saw_unreliable", _unreliable_has_no_past, seeds=25,
-        shown_by=20,
+        shown_by=0,
     ),
     Mutant(
         "joiner left out", "views of a join do not name the joiner",

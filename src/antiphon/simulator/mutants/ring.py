@@ -128,7 +128,7 @@ RING: tuple[Mutant, ...] = (
         "lost token not sent again", "whoever has passed the token on does not look whether it arrived",
         frozenset(("2.10", "2.17")), Ring, "_send_token_again", _lost_token_not_sent_again, "sites",
         seeds=40,
-        shown_by=32,
+        shown_by=3,
     ),
     Mutant(
         "joining daemon vouches", "the token says that a joining daemon has what is still sent to it again",
