@@ -23,7 +23,7 @@ from antiphon.client.events import Event, Reconnected
 from antiphon.errors import AntiphonError, Disconnected
 from antiphon.journal.log import Log
 from antiphon.journal.rows import Rows
-from antiphon.journal.state import Gap, State
+from antiphon.journal.state import Gap, JournalState
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
 
 BATCH_ROWS = 16_384
@@ -43,7 +43,7 @@ class Missed(Struct, frozen=True):
 
     cause: str
     why: str
-    before: State
+    before: JournalState
     last_us: int
 
 
@@ -72,7 +72,7 @@ class Recorder:
         self._noted = noted
         self._is_away = False
         self._rows = Rows()
-        self._state = State(session.name, self._groups)
+        self._state = JournalState(session.name, self._groups)
         self._last_us = log.last_us
         self._left: set[str] = set()
         self._next_tick_s = 0.0
@@ -196,7 +196,7 @@ class Recorder:
 
     # Gaps -------------------------------------------------------------------------------------------------
 
-    def _miss(self, cause: str, why: str, before: State) -> None:
+    def _miss(self, cause: str, why: str, before: JournalState) -> None:
         self._missed = Missed(cause, why, before, self._last_us)
         self._expected = set(self._groups)
 
@@ -208,7 +208,7 @@ class Recorder:
             self._noted(event)
         self._release()
         self._miss("reconnect", event.reason, self._state)
-        self._state = State(event.name, self._groups)
+        self._state = JournalState(event.name, self._groups)
 
     def _note_loss(self, loss: str | None) -> None:
         if loss is not None and not self._is_away:
@@ -243,7 +243,7 @@ class Recorder:
             log.latest + self._rows.count - 1,
             missed.last_us,
             missed.before,
-            State(self._state.name, self._groups, views),
+            JournalState(self._state.name, self._groups, views),
             log.journal_before if missed.cause == "restart" else "",
             log.cut if missed.cause == "restart" else (),
             may_be_incomplete=bool(self._expected),

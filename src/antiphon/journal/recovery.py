@@ -31,7 +31,7 @@ from antiphon.journal.segment import (
     scan,
     write_index,
 )
-from antiphon.journal.state import Gap, State, decode_state
+from antiphon.journal.state import Gap, JournalState, decode_state
 
 
 class Recovered(Struct, frozen=True):
@@ -122,10 +122,10 @@ def _remove_stray_indexes(folder: Path) -> None:
             index.unlink()
 
 
-def last_state(segments: list[Summary]) -> State:
+def last_state(segments: list[Summary]) -> JournalState:
     """What the journal was a member of when its last row was written."""
     if not segments:
-        return State()
+        return JournalState()
     last = segments[-1]
     data = mapped(last.path)
     state = decode_state(state_of_stream(memoryview(data)[: last.head_bytes])[0])
@@ -138,7 +138,7 @@ def last_state(segments: list[Summary]) -> State:
     return state
 
 
-def _follow(state: State, batch: pa.RecordBatch) -> State:
+def _follow(state: JournalState, batch: pa.RecordBatch) -> JournalState:
     """The state after the views and gaps of a batch."""
     rows = batch.select(["kind", "group", "view", "payload"])
     for row in rows.filter(pc.not_equal(rows.column(0), MESSAGE)).to_pylist():

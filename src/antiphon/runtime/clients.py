@@ -33,7 +33,7 @@ from antiphon.runtime.quotas import Input, Output
 from antiphon.runtime.spread import SpreadConnection
 from antiphon.runtime.status import Steps
 from antiphon.runtime.successors import Successors
-from antiphon.spreadwire.outgoing import Outgoing
+from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.wire import frames
 
 GREETINGS_MAX = 256
@@ -88,7 +88,7 @@ class Clients:
             node.sessions, settings.input_total_bytes, round(settings.frame_patience_ms * 1_000)
         )
         self.output = Output(settings.output_total_bytes)
-        self._outgoing = Outgoing(config.daemon_names, self.output.share)
+        self._to_spread = ToSpread(config.daemon_names, self.output.share)
         self._listeners: list[Listener] = []
         self._accepts_at_us: int | None = None
         """When to go on accepting, while that is paused."""
@@ -260,7 +260,7 @@ class Clients:
     def _connection(self, listener: Listener, client: socket.socket) -> Connection:
         if listener.protocol == "spread":
             self.counters.spread += 1
-            return SpreadConnection(client, self._outgoing, self.successors.is_taken)
+            return SpreadConnection(client, self._to_spread, self.successors.is_taken)
         return Connection(client)
 
     def _stop_accepting(self, until_us: int) -> None:

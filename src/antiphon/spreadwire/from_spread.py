@@ -42,7 +42,7 @@ class Shape(Struct, frozen=True):
     marks: int
 
 
-class Incoming:
+class FromSpread:
     """Reads the frames of one Spread session."""
 
     def __init__(self, private_name: str) -> None:

@@ -31,7 +31,7 @@ LENGTH_BYTES = 4
 KEYS_MAX = 1_024
 
 
-class Outgoing:
+class SendQueue:
     """The open bundle and the queue of bytes behind it."""
 
     def __init__(

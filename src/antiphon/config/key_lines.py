@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 )
 
 
-class Lines:
+class KeyLines:
     """The line of every key of a TOML text that tomllib has accepted (tomllib itself does not tell)."""
 
     def __init__(self, text: str) -> None:
