@@ -121,9 +121,9 @@ class Multicast:
         """Read what others sent to the group; our own comes back to us, and is left out."""
         own = self._own
 
-        def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
+        def take(data: memoryview, stride_bytes: int, origin: int | None) -> None:
             if data[_SENDER_OFFSET : _SENDER_OFFSET + _SENDER.size] != own:
-                deliver(data, segment_bytes, origin)
+                deliver(data, stride_bytes, origin)
 
         self._reader.drain(take)
 

@@ -48,7 +48,7 @@ class Shaper:
         return True
 
     def _hold(self, datagram: Datagram, packets: list[bytes | memoryview], due_us: int) -> None:
-        """The packets that survive are a train again: all but the last have the size of a segment."""
+        """The packets that survive are a train again: all but the last have the same size."""
         size_bytes = sum(map(len, packets))
         if self._held_bytes + size_bytes > HELD_MAX_BYTES:
             self.overflowed += len(packets)

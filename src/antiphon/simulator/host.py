@@ -218,21 +218,21 @@ class Host:
     def _is_busy(self) -> bool:
         return self.daemon.gathers_us > 0 or self._paused_until_us > self._world.now_us
 
-    def arrive(self, path: Path, data: bytes, segment_bytes: int) -> None:
+    def arrive(self, path: Path, data: bytes, stride_bytes: int) -> None:
         """Packets have come from the network."""
         node = self.node
         if node is None:
-            path.lost += -(-len(data) // segment_bytes)
+            path.lost += -(-len(data) // stride_bytes)
             return
         self._count(node, _KIND_WORDS.get(data[KIND_OFFSET], "unknown"))
         if not self._is_busy:
-            node.receive(memoryview(data), segment_bytes, self.clock_us)
+            node.receive(memoryview(data), stride_bytes, self.clock_us)
             self._settle(node)
         elif self._gathered_bytes + len(data) > SOCKET_BYTES:
-            path.lost += -(-len(data) // segment_bytes)
+            path.lost += -(-len(data) // stride_bytes)
         else:
             self._gathered_bytes += len(data)
-            self._gathered.append((node.receive, (memoryview(data), segment_bytes)))
+            self._gathered.append((node.receive, (memoryview(data), stride_bytes)))
             self._gather()
 
     def hear(self, end: End, event: str, reason: str) -> None:
