@@ -110,7 +110,7 @@ member that is busy meanwhile."""
 RING_MEMBER_PACKETS = 384
 """Packets that one member sends in one round."""
 RING_OPEN_PACKETS = 4_096
-"""Packets on a ring that not everybody is known to have; beyond it nothing new is sent."""
+"""Packets on a ring that are not known to be at all members; beyond it nothing new is sent."""
 RING_REQUESTS_MAX = 64
 """Ranges of missing packets on one token; more are asked for when it comes again."""
 
@@ -253,7 +253,7 @@ PRIORITY_TURNS = 16
 """So many bundles of higher priority may be taken in a row while one of lower priority waits."""
 PRIORITY_SHARE = 8
 """While a session of higher priority is active, those of lower priority go on only as long as less than this
-part (an eighth) of `unstable_bytes` is under way: what is under way nobody can overtake."""
+part (an eighth) of `unstable_bytes` is under way: what is under way cannot be overtaken."""
 PRIORITY_QUEUE_BYTES = 128 * 1024
 """And as long as no more than this waits for any link."""
 PRIORITY_ACTIVE_US = 1_000_000

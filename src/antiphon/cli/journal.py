@@ -134,7 +134,7 @@ def _policy(word: str) -> Any:
 
 
 def _say(event: str, fields: Mapping[str, Any], json: bool) -> None:
-    """One line on stdout, at once: somebody may be waiting for the endpoint."""
+    """Print one line on stdout, unbuffered: a script may be waiting for the endpoint."""
     if json:
         show_json({"event": event, **fields})
     else:

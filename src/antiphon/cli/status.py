@@ -16,7 +16,7 @@ from antiphon.client import ask_status
 from antiphon.words import counted, duration, listed, printable, printable_parts, size
 
 SILENCE_MAX_US = 5_000_000
-"""An open link hears a hello far more often than that, even if nobody sends anything."""
+"""An open link receives a hello far more often than that, even when it is idle."""
 MEMBERS_SHOWN = 8
 SHOWN = 50
 """Groups and sessions that a person can take in; `--most` shows more."""

@@ -167,7 +167,7 @@ class SessionBase(ABC):
 
     @abstractmethod
     def _cut(self) -> None:
-        """The connection is lost: let go of it, and let everybody who waits for it see that."""
+        """The connection is lost: close it, and wake every call that waits for it."""
 
     @abstractmethod
     def _found(self, opened: Opened) -> None:
@@ -180,8 +180,9 @@ class SessionBase(ABC):
     def _come_back(self, opened: Opened) -> None:
         """Go on over another connection: a new session for the daemon, the same for the application.
 
-        The caller sees to it that nobody writes or reads meanwhile. What was asked for before and has not
-        taken effect has now, since the old memberships are over; except for the groups that are joined again.
+        The caller makes sure that no other thread writes or reads meanwhile. What was asked for before and
+        has not taken effect has now, since the old memberships are over; except for the groups that are
+        joined again.
         """
         assert self._loss is not None
         welcome = opened.welcome
@@ -231,10 +232,10 @@ class SessionBase(ABC):
         return True
 
     def _in_words(self, reason: str) -> str:
-        """Why the connection is over; the daemon's own last word counts for more than what the socket says.
+        """Why the connection is over; the daemon's goodbye takes precedence over the error of the socket.
 
-        That word cannot reach a library that has stopped reading because nobody takes its events: then this
-        is told instead, being the likely reason.
+        The goodbye cannot reach a library that has stopped reading because the application takes no events:
+        then that is given instead, as the likely reason.
         """
         goodbye = self._incoming.goodbye
         if goodbye is not None:

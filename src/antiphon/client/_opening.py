@@ -44,7 +44,7 @@ class Opened(Struct, frozen=True):
     incoming: Incoming
 
     def abandon(self) -> None:
-        """Nobody wants it any more."""
+        """Close the connection: the session that asked for it is over."""
         self.socket.close()
         self.incoming.end_diary()
 

@@ -5,7 +5,7 @@ out at once unless the last write was a moment ago; then it opens a bundle, whic
 thread writes it soon after if it does not fill up first. While a send waits for a full socket it also reads,
 up to the usual bound: a program that sends much before it receives does not block itself.
 
-A connection that is lost is noted by a thread that holds `_receiving`; from then on nobody touches the
+A connection that is lost is noted by a thread that holds `_receiving`; from then on no thread touches the
 socket. If the session may reconnect, a thread of its own looks for another connection and puts it in place
 while it holds `_sending`. Until then senders wait without that lock, and receivers hand out what has arrived.
 """
@@ -88,7 +88,7 @@ class ThreadedSession(SessionBase):
 
     def _cut(self) -> None:
         self._present.clear()
-        self._hang_up()  # wakes a sender that waits for room; the descriptor is closed when nobody uses it
+        self._hang_up()  # wakes a sender that waits for room; the descriptor is closed when no call uses it
 
     def _hang_up(self) -> None:
         with suppress(OSError):  # the daemon may have been faster
@@ -168,7 +168,7 @@ class ThreadedSession(SessionBase):
                 self._receiving.release()
 
     def _flush_soon(self) -> None:
-        """The flusher: writes the open bundle once nobody has added to it between two looks, or after
+        """The flusher: writes the open bundle once nothing was added to it between two looks, or after
         `LOOKS_MAX` looks in any case. It sleeps while nothing gathers."""
         while self._end_reason is None:
             self._wake_flusher.wait()
@@ -194,7 +194,7 @@ class ThreadedSession(SessionBase):
         try:
             self._write()
         except Disconnected:
-            self._end_told = False  # nobody heard: the next call of the application tells it
+            self._end_told = False  # this thread cannot tell the application; its next call does
 
     # Reading; the caller holds `_receiving` ---------------------------------------------------------------
 

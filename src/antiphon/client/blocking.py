@@ -255,7 +255,7 @@ class Session(ThreadedSession):
                 raise TimeoutError
             try:
                 if self._loss is not None:
-                    self._over(self._loss)  # nobody need look for another connection
+                    self._over(self._loss)  # no need to look for another connection
                 if self._end_reason is None:
                     self._send_queue.control(frames.Disconnect())
                     self._write(deadline_s)

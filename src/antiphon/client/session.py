@@ -296,7 +296,7 @@ class Session(SessionBase):
         return self._close_error()
 
     def _over(self, reason: str) -> None:
-        """The session has ended: let go of the socket, keep the events, wake everybody."""
+        """The session has ended: close the socket, keep the events, wake all waiting calls."""
         super()._over(reason)
         self._cut()
 
@@ -429,7 +429,8 @@ class Session(SessionBase):
     async def _wait_effect(self, group: str) -> None:
         """Wait until the joins and leaves of `group` asked for so far have taken effect.
 
-        Events are queued meanwhile even beyond the usual bound: nobody may be there to take them.
+        Events are queued meanwhile even beyond the usual bound: the application may have no task that takes
+        them.
         """
         asked = self._asked[group]
         effects = self._incoming.effects

@@ -54,7 +54,7 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 SPREAD_PORT = 4_803
-"""Where Spread's clients look if nobody tells them."""
+"""The default port of Spread's clients."""
 
 
 class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ class Identity(Struct, frozen=True):
 
     format: int
     journal: str
-    """Offsets mean something together with this; it changes if rows that somebody may have read were lost."""
+    """Offsets are valid together with this name; it changes if rows that a reader may have got were lost."""
     boot: str
     """The boot of the machine in which the last writer began."""
     is_clean: bool

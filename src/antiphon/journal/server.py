@@ -13,7 +13,7 @@ are never used on another. Every error carries a code in its extra information, 
 Streams beyond what the server may have (`antiphon.journal.streams`) end with the status UNAVAILABLE and words
 that begin with "busy, try again"; readers do.
 
-Nothing is encrypted and nobody is asked for a name: listen on loopback, or where only friends are.
+There is no encryption and no authentication: listen on loopback, or in a network of trusted hosts only.
 """
 
 import threading
@@ -84,7 +84,7 @@ ACTIONS = {
 
 
 class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
-    """Serves one log. Calls come in threads of its own and wait for nobody."""
+    """Serves one log. Calls come in threads of its own and do not wait for one another."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
     def end(self) -> bool:
         """Stop serving; whether that was possible at once.
 
-        Streams that are being read end with an error that sends their readers elsewhere. One that nobody
-        reads cannot be ended at all: it holds a thread until its reader goes away, or the process ends.
+        Streams that are being read end with an error that sends their readers elsewhere. One that is open
+        but not read cannot be ended: it occupies a thread until its reader goes away, or the process ends.
         """
         self._is_ending = True
         ending = threading.Thread(target=self.shutdown, name="antiphon-journal-end", daemon=True)

@@ -115,7 +115,7 @@ class Stream:
             self._streams.let_go(self._client, held, is_over=True)
 
     def __del__(self) -> None:
-        self.end()  # a call that was cancelled before its first row tells nobody else
+        self.end()  # the only notice of a call that was cancelled before its first row
 
 
 def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

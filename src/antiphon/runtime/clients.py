@@ -39,7 +39,7 @@ from antiphon.wire import frames
 GREETINGS_MAX = 256
 GREETING_TIMEOUT_US = 10_000_000
 GREETING_GRACE_US = 1_000_000
-"""Nobody is closed to make room before this."""
+"""A connection without a session is not closed to make room for others before this."""
 GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 """Answers waiting for a client without a session."""
 GREETING_READ_BYTES = 16 * 1024
@@ -202,7 +202,7 @@ class Clients:
             self._look_at_slow(now)
 
     def stop(self) -> None:
-        """Say goodbye to everybody, as far as their sockets take it at once, and close everything."""
+        """Send a goodbye to all clients, as far as their sockets take it at once, and disconnect them."""
         last_word = frames.encode_control(frames.Goodbye(frames.STOPPING, frames.STOPPING_REASON))
         for connection in [*self._sessions.values(), *self._greetings]:
             connection.queue(last_word)

@@ -143,7 +143,7 @@ class Daemon:
 
     def leave(self) -> None:
         """Let the daemon end in a planned way, from any thread and also by a signal handler: its sessions and
-        the other daemons are told first, so that nobody has to find out. Returns at once."""
+        the other daemons are told first, so that they need not detect it by a timeout. Returns at once."""
         self._is_leaving = True
         self._wake()
 

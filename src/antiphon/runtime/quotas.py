@@ -8,7 +8,7 @@ and bundles that wait for their turn. Before it is reached, reading stops:
 - a frame of more than `LARGE_BYTES` is read on only once there is room for all of it: large frames have at
   most half of the budget, and those that wait for room get it in the order of asking
 - while others wait, whoever has room and does not bring `PROGRESS_BYTES` more of its frame, or its end,
-  within `cluster.frame_patience_ms` is cut off, so that half of a frame stands in nobody's way for long
+  within `cluster.frame_patience_ms` is cut off, so that an unfinished frame does not block others for long
 
 Output: frames that wait for clients (`cluster.output_total_bytes`), each counted once however many clients
 wait for it. Beyond it those for whom most waits are cut off until an eighth of the budget is free again.
@@ -183,7 +183,7 @@ class Input:
             ]
         if self._full_since_us is not None and self._full_since_us + self._patience_us <= now:
             found += [one for one in self._unfinished if not one.is_paused]
-            self._full_since_us = None  # until somebody waits again
+            self._full_since_us = None  # until a connection waits again
         return found
 
     def next_deadline_us(self) -> int | None:

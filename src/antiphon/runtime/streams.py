@@ -32,7 +32,7 @@ ACCEPT_PAUSE_US = 500_000
 USER_TIMEOUT_SUSPICIONS = 2
 USER_TIMEOUT_MIN_MS = 2_000
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
-"""A connection that nobody uses is not kept for ever when its other side has vanished."""
+"""Closes an idle connection whose other end has vanished."""
 
 SocketAddress = tuple[str | int | bytes, ...]
 Place = tuple[int, SocketAddress]

@@ -119,7 +119,7 @@ class UdpSocket:
         return self._socket.family == socket.AF_INET
 
     def add_group(self, address: tuple[str, int]) -> None:
-        """Send to a multicast group from now on as to a receiver called EVERYBODY."""
+        """From now on, datagrams for the receiver `EVERYBODY` go to this multicast group."""
         interface = socket.inet_aton(str(self._own[0]))
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)

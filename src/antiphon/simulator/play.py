@@ -61,8 +61,8 @@ def perform(stage: Stage) -> None:
 
 def form(world: World) -> None:
     """Let time pass until all daemons are in one view."""
-    everybody = [tuple(range(len(world.hosts)))]
-    if not _wait(world, everybody, FORM_MAX_US):
+    whole = [tuple(range(len(world.hosts)))]
+    if not _wait(world, whole, FORM_MAX_US):
         raise RuntimeError(f"the cluster did not form within {FORM_MAX_US // 1_000_000} s")
 
 

@@ -260,7 +260,7 @@ class Replicas:
             all_asked = asked == len(self._reading.endpoints)
             patience_s = min(CATCH_UP_S, self._reading.timeout_s) if all_asked else self._reading.timeout_s
             if time.monotonic() + AGAIN_S > begun_s + patience_s:
-                return journal, offset  # nobody has it, or nobody who can be asked
+                return journal, offset  # no journal has it, or none that can be asked
             time.sleep(AGAIN_S)
 
     def _first_ordered(self, journal: str, offset: int) -> Anchor | None:

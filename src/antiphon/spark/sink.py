@@ -295,7 +295,7 @@ class Sender:
             try:
                 return blocking.connect(writing.addresses, name=name, views=False)
             except Refused as error:
-                # A part that is repeated may meet the session of its forerunner, which nobody has closed yet.
+                # A part that is repeated may find the session of its forerunner still open.
                 failure: AntiphonError = error
                 name = ""
             except ConnectError as error:

@@ -2,7 +2,7 @@
 
 Messages that come one after the other and differ in their bodies only become one bundle, as if our library
 had sent them. Of names that no group and no session can have, those of destinations are left out, since
-nobody is there; to join one is refused.
+they have no receivers; to join one is refused.
 """
 
 from typing import Literal
@@ -47,7 +47,7 @@ class FromSpread:
 
     def __init__(self, private_name: str) -> None:
         self._private_name = private_name
-        self._shapes: dict[tuple[bytes, bytes], Shape | None] = {}  # by start and names; None: nobody gets it
+        self._shapes: dict[tuple[bytes, bytes], Shape | None] = {}  # by start and names; None: no receiver
         self._shapes_bytes = 0
 
     def split(self, data: bytes, sent_us: int) -> tuple[list[Frame], int, int]:
@@ -76,7 +76,7 @@ class FromSpread:
         return found, at, needed
 
     def _shape(self, start: bytes, names_field: bytes, kind: int, sender: bytes, hint: bytes) -> Shape | None:
-        """The shape of a message; None if nobody can get it."""
+        """The shape of a message; None if it can have no receiver."""
         key = (start, names_field)
         try:
             return self._shapes[key]

@@ -35,7 +35,7 @@ REGULAR_VIEW, TRANSITION = 0x1000, 0x2000
 JOIN, LEAVE, KILL = 0x1_0000, 0x2_0000, 0x4_0000
 ACTIONS = SERVICES | JOIN | LEAVE | KILL
 DAEMONS_ONLY = 0x3F00 | 0x38_0000 | 0x40_0000
-"""Membership, what daemons tell one another, and rejections: nobody else says these."""
+"""Membership, messages between daemons, and rejections: only daemons may send these."""
 
 SERVICE_OF = {
     UNRELIABLE: Service.UNRELIABLE,
@@ -61,7 +61,7 @@ NO_HINT = _HINT_LITTLE.pack(LITTLE)
 def parse_header(data: bytes | memoryview, at: int) -> tuple[int, bytes, int, bytes, int]:
     """Type, sender, count, hint and size in the header at an offset; the type without its marker.
 
-    BadFrame for counts and sizes that nobody may send: nothing is allocated for them.
+    BadFrame for counts and sizes that no client may send: nothing is allocated for them.
     """
     (marked,) = _TYPE.unpack_from(data, at)
     header = _LITTLE_HEADER if marked & LITTLE == LITTLE else _BIG_HEADER

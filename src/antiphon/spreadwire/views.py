@@ -49,8 +49,8 @@ class Views:
         """A view with its cause."""
         cause = _CAUSES[view.cause]
         if view.id.branch or (view.cause is Cause.DISCONNECT and len(view.changed) > 1):
-            # Somebody is being lost, and is still counted, or several are gone at once: in Spread, only a
-            # network's view tells that.
+            # A member is being lost and is still counted, or several are gone at once: in Spread, only a view
+            # caused by the network can express that.
             cause = layout.BY_NETWORK
         sets = [tuple(view.changed)] if cause != layout.BY_NETWORK else self._sets(view)
         members = self._sorted(view.members)
@@ -72,8 +72,8 @@ class Views:
         return header + layout.pack_names(members) + body
 
     def _sets(self, view: View) -> list[tuple[str, ...]]:
-        """Who came with whom. Of those who are being lost, nobody knows: each is alone; and so is whoever
-        joins meanwhile, at the end."""
+        """Who came with whom. For members that are being lost this is unknown, so each is a set of its own;
+        and so is a member that joins meanwhile, at the end."""
         if view.parts:
             return [self._sorted(part) for part in view.parts]
         newcomers = view.changed if view.cause is Cause.JOIN else ()

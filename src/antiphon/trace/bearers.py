@@ -4,8 +4,8 @@ A name is free again once its session's end is delivered at its own daemon. Daem
 one may not know of it for long: their views go on to mean the old session, after the new one has begun, and
 no clock tells which. So a simulated daemon says itself which sessions each of its views means: see `Bearers`.
 
-Nobody says so in a live run. There, each process's own views, one after the other, and the views of the joins
-tell: see `Namesakes`.
+A live run has no such record. There, each process's own views, one after the other, and the views of the
+joins tell: see `Namesakes`.
 """
 
 from collections.abc import Iterable

@@ -110,8 +110,9 @@ def _name_processes(stories: list[Story]) -> None:
 
 
 def _leave_out_the_unread(stories: list[Story]) -> None:
-    """A message counts as sent when the daemon reads it. Of a session that broke off nobody can tell what was
-    read, except for what was then sent on or delivered. Unreliable messages promise nothing."""
+    """A message counts as sent when the daemon reads it. For a session that broke off, it is unknown which
+    messages were read, except for those that were then sent on or delivered. Unreliable messages promise
+    nothing."""
     carried: set[Identity] = set()
     for story in stories:
         for record in story.records:

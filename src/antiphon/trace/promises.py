@@ -74,7 +74,7 @@ LOCAL_MONOTONICITY_OF_DAEMONS = Promise(
 TRANSITIONAL_SET = Promise(
     "2.4",
     "transitional set",
-    "the transitional set names those members who come from the same previous view, and nobody else",
+    "the transitional set names those members who come from the same previous view, and no others",
 )
 TRANSITIONAL_SET_OF_DAEMONS = Promise(
     "2.4",

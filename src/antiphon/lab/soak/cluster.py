@@ -28,7 +28,7 @@ SETTINGS = Settings(
     membership="lan",
     suspect_ms=1_500.0,
     recovery_ms=3_000.0,
-    damp_max_ms=4_000.0,  # daemons are lost all the time here; nobody shall be kept out for long
+    damp_max_ms=4_000.0,  # daemons are lost all the time here; a damped daemon must not stay out for long
     unstable_bytes=2 * 2**20,
     output_soft_bytes=2**20,
     output_hard_bytes=10 * 2**20,
@@ -60,7 +60,7 @@ class Cluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.traces = directory / "traces"
         self.faults: list[str] = []
-        """What daemons did that nobody asked them for."""
+        """What daemons did unasked."""
         self._directory = directory
         self._file = directory / "cluster.toml"
         self._file.write_text(as_toml(self.config))

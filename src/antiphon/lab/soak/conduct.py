@@ -189,7 +189,8 @@ class Conductor:
         return {name: seen for name, pid in processes.items() if (seen := seeing.footprint(pid)) is not None}
 
     def _settled(self) -> dict[str, tuple[int, int]]:
-        """The same without what is there for a moment only: the connection of somebody who asked."""
+        """The footprints without what is there for a moment only, such as the connection of a status
+        request."""
         seen = self._footprints()
         for _ in range(SETTLING_LOOKS - 1):
             time.sleep(SETTLING_S)

@@ -70,7 +70,7 @@ class Act:
         self.is_over = asyncio.Event()
 
     async def run(self) -> Tally:
-        """Until it is over, and everybody has gone."""
+        """Run until the act is over and all sessions have gone."""
         orders = self.orders
         async with asyncio.TaskGroup() as tasks:
             if orders.role == "churn":

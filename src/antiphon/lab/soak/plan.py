@@ -13,10 +13,10 @@ LOOK_EVERY_S = 3.0
 LOOKS_MIN = 5
 """In an act, however short."""
 SCENE_S = 40.0
-"""How long it takes to do everything once to somebody."""
+"""How long it takes to apply each trouble once."""
 
 SHORT_PAUSE_S = 0.5
-"""Less than the daemons' suspicion: nobody may be lost for it."""
+"""Less than the daemons' suspicion: no daemon may be lost because of it."""
 LONG_PAUSE_S = 3.0
 """More than that: the daemon is lost, and found again."""
 DEAD_S = 2.5

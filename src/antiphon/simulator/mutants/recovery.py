@@ -31,7 +31,7 @@ def _last_one_not_sent(original: Original) -> Original:
 
 
 def _only_own_sent(original: Original) -> Original:
-    """Everybody repeats its own bundles; nobody those of a daemon that is lost."""
+    """Each daemon retransmits its own bundles; no daemon those of a lost one."""
 
     def to_send(recovery: Recovery, held: Iterable[Entry]) -> ToSend:
         return [(entry, who) for entry, who in original(recovery, held) if entry.source == recovery.me]
@@ -243,7 +243,7 @@ RECOVERY: tuple[Mutant, ...] = (
         frozenset(("2.7", "2.10")), Recovery, "to_send", _last_one_not_sent, "swarm",
     ),
     Mutant(
-        "only own sent", "nobody sends the bundles of a lost daemon again",
+        "only own sent", "no daemon retransmits the bundles of a lost daemon",
         frozenset(("2.7",)), Recovery, "to_send", _only_own_sent, "swarm",
     ),
     Mutant(

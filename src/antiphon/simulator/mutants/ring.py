@@ -107,7 +107,7 @@ def _outbox_forgotten(original: Original) -> Original:
 
 RING: tuple[Mutant, ...] = (
     Mutant(
-        "one round is enough", "what a single round of the token agrees on is taken for true of everybody",
+        "one round is enough", "what a single round of the token agrees on is taken for true of all members",
         frozenset(("2.14",)), Ring, "_raise_arus", _one_round_is_enough, "sites", seeds=40,
     ),
     Mutant(

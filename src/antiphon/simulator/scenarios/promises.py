@@ -52,7 +52,7 @@ def promises(random: Random, seed: int) -> Plan:
 
 
 def _last_words(random: Random, names: list[str], first: str) -> list[AnyIncident]:
-    """Some of what the first one says nobody gets, and what the others answer comes after that."""
+    """Some messages of the first daemon reach no other; the answers of the others come after that."""
     gone_us = LAST_WORDS_US + wide(random, 1_000, 20_000)
     words: list[AnyIncident] = [
         Trouble(

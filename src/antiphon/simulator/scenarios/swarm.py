@@ -127,7 +127,7 @@ class Draw:
         return [Pause(daemon=self._random.choice(self._names), at_us=at_us, for_us=for_us)]
 
     def trouble(self, at_us: int) -> list[AnyIncident]:
-        """One pair's or everybody's paths are bad for a while."""
+        """The paths of one pair, or all paths, are bad for a while."""
         random = self._random
         faults: tuple[AnyFault, ...] = (
             Loss(random.uniform(0.1, 0.7)),
@@ -140,7 +140,8 @@ class Draw:
         return [Trouble(fault=random.choice(faults), daemons=daemons, at_us=at_us, for_us=self._span_us())]
 
     def sever(self, at_us: int) -> list[AnyIncident]:
-        """A daemon speaks its last words over bad paths: others have some of them, and some nobody has."""
+        """A daemon's last packets go over bad paths: others get some of them, and some are lost
+        everywhere."""
         random = self._random
         daemon = random.choice(self._names)
         lossy = Trouble(

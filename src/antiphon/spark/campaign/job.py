@@ -185,7 +185,7 @@ def _simulate(
                 time.sleep(_LOOK_S)
                 known = _tell(folder, runs, known, advance)
             done.result()
-        except BaseException:  # also Ctrl-C: tasks are not to go on for nobody
+        except BaseException:  # also Ctrl-C: tasks must not go on when their result is not wanted
             context.cancelAllJobs()
             raise
     _await_all(folder, runs)

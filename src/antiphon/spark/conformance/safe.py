@@ -38,7 +38,7 @@ def _not_by_all(model: Model) -> "DataFrame":
         .join(processes, ["run", "process"], "left")
     )
     went_away = F.col("is_over") & (~F.col("knows_views") | F.coalesce(F.col("end") == "cut", F.lit(True)))
-    # A live process of which nobody wrote anything may have gone at any time.
+    # A live process without a trace may have gone at any time.
     is_excused = F.coalesce(went_away, F.col("live"))
     judged = judged.where(~is_excused)
     in_peace = F.array_contains("members", F.col("process")) & F.exists("takers", _is_before)

@@ -28,8 +28,8 @@ RUNS_MAX = 200
 SILENT_ON_LIVE = frozenset(
     (promises.RELIABLE, promises.SELF_DELIVERY, promises.TERMINATION, promises.TERMINATION_OF_DAEMONS)
 )
-"""Promises that find nothing to judge in a live run: they speak of those who stay to
-the end of the run, and there nobody is known to. Events of live runs do not count as checked by them."""
+"""Promises that find nothing to judge in a live run: they speak of those who stay to the end of the run, and
+in a live run none is known to. Events of live runs do not count as checked by them."""
 
 Counts = dict[tuple[str, bool], int]
 """How many events there are, by their kind and by whether their run was live."""

@@ -133,7 +133,7 @@ def unknown_words(option: Option) -> list[str]:
 
 
 def nearest_keyword(word: str) -> str | None:
-    """The option that somebody who wrote `word` may have meant.
+    """The option whose name is most like `word`, for a hint about a typing mistake.
 
     >>> nearest_keyword("requiredauthmethods")
     'RequiredAuthMethods'

@@ -298,5 +298,5 @@ def _remarks_on(option: Option) -> Iterator[Remark]:
         yield Remark(option.line, option.keyword, _UNPROTECTED, is_warning=True)
     elif option.keyword != WIDE_AREA:
         yield Remark(
-            option.line, option.keyword, "Antiphon lets in everybody who reaches it, as this option does, too"
+            option.line, option.keyword, "Antiphon accepts every client that reaches it, as this option does"
         )
