@@ -9,7 +9,7 @@ NEVER_US = (1 << 63) - 1
 
 # Names ----------------------------------------------------------------------------------------------------
 GROUP_NAME_MAX_BYTES = 31
-"""As in Spread, so that Spread clients can address every group."""
+"""The limit of Spread, so that Spread clients can address every group."""
 SESSION_NAME_MAX_BYTES = 10
 """The part that the client chooses; the full private name is `#session#daemon` and fits a group name."""
 DAEMON_NAME_MAX_BYTES = 19
@@ -173,14 +173,14 @@ ends the view."""
 STANDSTILL_TOLD_US = 3_000_000
 """Log lines tell of messages that do not flow from then on: a change of the view takes less."""
 STANDSTILL_LOOK_US = 500_000
-"""Between two looks whether there is such a thing to tell."""
+"""How often a daemon looks for a standstill to report."""
 STRIKES_MAX = 2
 """With so many standstills of views because of one daemon, it is left out of the next ones. A single one may
 come of one bad packet, and the next view repairs what that has done."""
 STRIKES_WITHIN_US = 600_000_000
 """Standstills that are farther apart are unrelated."""
 STRIKE_TOLD_US = 30_000_000
-"""So long a daemon tells the others that it has given one of them a strike."""
+"""How long a daemon announces to the others that it has given one of them a strike."""
 EXCLUDED_US = 10_000_000
 """For how long a daemon is left out the first time; it doubles with each time, up to `EXCLUDED_MAX_US`. Each
 attempt to work with it again may stop the others once more."""
@@ -196,7 +196,7 @@ TWIN_AFTER_US = 5_000_000
 """Two processes of one daemon that are heard in turns for so long run at the same time: a packet of one that
 has ended is not under way for as long."""
 TWIN_RETURNS = 6
-"""So many turns are the least."""
+"""The least number of turns for this conclusion."""
 TWIN_OUT_US = 20_000_000
 """For how long a daemon that runs twice is left out after both processes were heard; while they are, this
 begins anew again and again."""
@@ -248,14 +248,15 @@ PRESSURE_RENEW_US = 250_000
 PRESSURE_VALID_US = 1_000_000
 """How long such an announcement is believed: three may be late in a row."""
 PRESSURE_PAUSE_US = 5_000
-"""Between two announcements of one daemon: sessions that become slow in quick succession share one."""
+"""The time between two announcements of one daemon: sessions that become slow in quick succession share
+one."""
 PRIORITY_TURNS = 16
-"""So many bundles of higher priority may be taken in a row while one of lower priority waits."""
+"""How many bundles of higher priority may be taken in a row while one of lower priority waits."""
 PRIORITY_SHARE = 8
 """While a session of higher priority is active, those of lower priority go on only as long as less than this
 part (an eighth) of `unstable_bytes` is under way: what is under way cannot be overtaken."""
 PRIORITY_QUEUE_BYTES = 128 * 1024
-"""And as long as no more than this waits for any link."""
+"""Sessions of lower priority also stop while more than this waits for any link."""
 PRIORITY_ACTIVE_US = 1_000_000
 """A session is active for so long after it has sent something."""
 CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024

@@ -30,7 +30,7 @@ class Case(NamedTuple):
     daemons: int = 1
     """In each site."""
     protocol: Protocol = "hop"
-    """Of the links between sites."""
+    """The protocol of the links between sites."""
     is_bundled: bool = True
     """Whether the sender's library bundles."""
     has_all: bool = False

@@ -66,7 +66,7 @@ def status(
     ] = None,
 ) -> None:
     """Show whether the cluster is whole and messages flow, why its view last changed, what ordering waits for
-    and who is slow.
+    and which sessions are slow.
 
     Exits 0 if every daemon of the cluster is in the view of the daemon at ADDRESS and messages flow, 1 if not
     or if no daemon answers.

@@ -18,7 +18,7 @@ from antiphon.wire import frames
 
 FIRST_WAIT_S = 0.05
 LAST_WAIT_S = 5.0
-"""Between two rounds through all places; the wait doubles from the first to the last."""
+"""The waits between two rounds through all places; the wait doubles from the first to the last."""
 SPREAD = 0.5
 """Each wait is shortened by up to this share: the clients of a dead daemon should not come all at once."""
 

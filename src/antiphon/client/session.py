@@ -73,8 +73,8 @@ class Session(SessionBase):
         )
         self._loop = asyncio.get_running_loop()
         self._fd = self._socket.fileno()
-        self._holds = False
-        """Whether the next send must look up first: ended, socket full, or the loop's turn."""
+        self._sends_wait = False
+        """Whether the next send must wait first: session ended, socket full, or the loop's turn."""
         self._gathers = False
         """Whether messages wait for the end of this turn, because some were sent in it already."""
         self._turn_bytes = 0
@@ -97,7 +97,7 @@ class Session(SessionBase):
         Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
         the library has taken the request. A cancelled join may still take effect.
         """
-        while self._holds:
+        while self._sends_wait:
             await self._wait_turn()
         self._ask_join(group)
         self._push()
@@ -110,7 +110,7 @@ class Session(SessionBase):
         Returns when this session is no member any more; without `wait`, when the library has taken the
         request.
         """
-        while self._holds:
+        while self._sends_wait:
             await self._wait_turn()
         self._ask_leave(group)
         self._push()
@@ -131,7 +131,7 @@ class Session(SessionBase):
         Returns when the library has taken the message; waits while the daemon takes no more, or while the
         session reconnects. With `self_discard` this session does not get the message even if it is a member.
         """
-        while self._holds:
+        while self._sends_wait:
             await self._wait_turn()
         send_queue = self._send_queue
         send_queue.add(groups, payload, service, tag, self_discard)
@@ -158,7 +158,7 @@ class Session(SessionBase):
             waiting = list(payloads)
             at = 0
             while at < len(waiting):
-                while self._holds:
+                while self._sends_wait:
                     await self._wait_turn()
                 some = waiting[at : at + limits.BUNDLE_MESSAGES_MAX]
                 at += send_queue.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
@@ -166,7 +166,7 @@ class Session(SessionBase):
             return
         add = send_queue.add
         for payload in payloads:
-            while self._holds:
+            while self._sends_wait:
                 await self._wait_turn()
             add(groups, payload, service, tag, self_discard)
             if send_queue.queued_bytes or not self._gathers:
@@ -253,7 +253,7 @@ class Session(SessionBase):
         if self._closed:
             return
         self._closed = True
-        self._holds = True
+        self._sends_wait = True
         try:
             error = await self._say_goodbye()
         finally:
@@ -307,7 +307,7 @@ class Session(SessionBase):
             self._socket.close()
             self._fd = -1
         self._send_queue.drop()
-        self._holds = True
+        self._sends_wait = True
         self._blocked = False
         self._arrived.set()
         self._drained.set()
@@ -315,7 +315,7 @@ class Session(SessionBase):
     def _forked(self) -> None:
         super()._forked()
         self._fd = -1
-        self._holds = True
+        self._sends_wait = True
 
     # Coming back ------------------------------------------------------------------------------------------
 
@@ -338,7 +338,7 @@ class Session(SessionBase):
         self._fd = self._socket.fileno()
         self._reads = True
         self._loop.add_reader(self._fd, self._readable)
-        self._holds = False
+        self._sends_wait = False
         self._gathers = False
         self._arrived.set()
         self._drained.set()
@@ -365,7 +365,7 @@ class Session(SessionBase):
         """Something was sent: write it if the connection is idle or a bundle's worth is waiting."""
         send_queue = self._send_queue
         if self._blocked:
-            self._holds = self._closed or send_queue.queued_bytes >= QUEUE_MAX_BYTES
+            self._sends_wait = self._closed or send_queue.queued_bytes >= QUEUE_MAX_BYTES
         elif not self._gathers:
             send_queue.close_bundle()
             self._write()
@@ -386,7 +386,7 @@ class Session(SessionBase):
         self._turn_bytes = 0
         if self._blocked or self._fd < 0:
             return
-        self._holds = self._closed
+        self._sends_wait = self._closed
         if busy:
             self._loop.call_soon(self._turn)
         else:
@@ -400,7 +400,7 @@ class Session(SessionBase):
                 count = self._socket.sendmsg(send_queue.buffers())
             except (BlockingIOError, InterruptedError):
                 self._blocked = True
-                self._holds = self._closed or send_queue.queued_bytes >= QUEUE_MAX_BYTES
+                self._sends_wait = self._closed or send_queue.queued_bytes >= QUEUE_MAX_BYTES
                 self._loop.add_writer(self._fd, self._writable)
             except OSError as error:
                 self._read_rest()
@@ -410,7 +410,7 @@ class Session(SessionBase):
                 send_queue.written(count)
                 self._turn_bytes += count
         if self._turn_bytes >= WRITE_BYTES:
-            self._holds = True
+            self._sends_wait = True
 
     def _writable(self) -> None:
         """The socket takes more: go on, and gather again once the queue is empty."""
@@ -420,7 +420,7 @@ class Session(SessionBase):
         self._write()
         if self._blocked or self._fd < 0:
             return
-        self._holds = self._closed
+        self._sends_wait = self._closed
         self._drained.set()
         self._loop.call_soon(self._turn)
 

@@ -1,4 +1,4 @@
-"""On which line of a TOML text something stands."""
+"""Finds the line of a TOML text on which a key stands."""
 
 import re
 import tomllib

@@ -8,7 +8,7 @@ _BUSY_S = 18.0
 _READING_S = 64.0
 """The sum of all pauses at the speed at which people read."""
 _STORY_SHARE = 0.9
-"""Of the whole time; the rest is left to the reader's own experiments."""
+"""The story's share of the whole time; the rest is left to the reader's own experiments."""
 _ABRIDGED_BELOW_S = 20.0
 
 

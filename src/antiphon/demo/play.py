@@ -14,7 +14,7 @@ from antiphon.demo.story import Story
 
 SITES_MAX = len(CITIES)
 DAEMONS_MAX = 4
-"""Of a site. They share one interpreter; more of them would show its limits instead of ours."""
+"""The most daemons of a site. They share one interpreter; more would show its limits instead of ours."""
 
 
 async def play(console: Console, seconds: float | None, sites: int, daemons: int, trace: Path | None) -> None:

@@ -75,7 +75,7 @@ class Story:
         page.say(
             f"Each site runs {daemons}. A program connects to a daemon next to it, and the daemons carry "
             "messages between the sites. Here all of them live in this process, talk over real UDP sockets, "
-            "and hold every packet back for as long as it would travel:"
+            "and delay every packet for as long as it would travel:"
         )
         pairs = combinations(self._cities, 2)
         page.table(

@@ -36,10 +36,10 @@ class Anchor(Struct, frozen=True, omit_defaults=True):
     incarnation: int = 0
     session: int = 0
     sequence: int = 0
-    """Of a message: its identity."""
+    """Identifies a message."""
     group: str = ""
     view: str = ""
-    """Of a view: which one."""
+    """Identifies a view."""
 
     def __str__(self) -> str:
         if self.kind == "message":

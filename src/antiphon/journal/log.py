@@ -2,7 +2,7 @@
 
 What is safe when. A batch that `append` has written survives the death of this process, whatever the policy:
 the system has it. Whether it survives a loss of power is the policy's: with ALWAYS each batch is on disk
-before anybody can read it; with INTERVAL all but the last moments are; with NEVER the system decides.
+before a reader can get it; with INTERVAL all but the last moments are; with NEVER the system decides.
 Readers see a batch as soon as `append` returns, and never half of one. A disk that is full ends the append
 with an error and leaves the log as it was.
 """
@@ -263,7 +263,7 @@ class Log:
     # Retention --------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """To be called now and then: removes what is too old, and ends a segment that holds old rows."""
+        """Remove what is too old, and end a segment that has old rows. To be called regularly."""
         now_us = time.time_ns() // 1_000
         age_s = self.settings.keep_age_s
         writing = self._writing

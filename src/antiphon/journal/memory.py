@@ -35,7 +35,7 @@ class _Stamped(Struct, frozen=True):
     blocks: list[tuple[Block, int]]
     """Each with the position at which it ends."""
     is_near: bool
-    """So near to the end of the journal that damage is an error."""
+    """Whether it is so near to the end of the journal that damage is an error."""
 
 
 def remembered(log: Log) -> BatchMemory:

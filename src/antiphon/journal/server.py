@@ -184,7 +184,7 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
             yield self._info((group,))
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        """By path, the groups wanted (none: all of them); by command, a ticket."""
+        """Describes a flight: a path names the groups wanted (none: all of them), a command is a ticket."""
         if descriptor.descriptor_type is flight.DescriptorType.CMD:
             wanted = _decoded(descriptor.command, Ticket)
             _told(lambda: self._read(wanted))
@@ -196,7 +196,7 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
         return self._info(groups)
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
-        """The same for all."""
+        """The schema of every flight."""
         return flight.SchemaResult(SCHEMA)
 
     def _info(self, groups: tuple[str, ...]) -> Any:

@@ -35,7 +35,7 @@ class Gap(Struct, frozen=True, omit_defaults=True):
     """The payload of a gap: what is known about what may be missing."""
 
     why: str
-    """In words."""
+    """The reason, for people."""
     last_offset: int
     """The row before the gap; -1 if there is none."""
     last_delivered_us: int

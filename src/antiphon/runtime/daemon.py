@@ -50,7 +50,7 @@ CLOSINGS_US = 100_000
 """How long it waits for clients that have, until they hang up."""
 DROPS_INTERVAL_US = 5_000_000
 LOOK_INTERVAL_US = 1_000_000
-"""Between two looks at buffers and links, for the trace."""
+"""The time between two samples of buffers and links for the trace."""
 USUAL_DROPS = ("packet: of another view",)
 """What every change of the view brings with it: counted, but no news for a log."""
 TOLD_AFTER = 10

@@ -26,7 +26,7 @@ PROBE_INTERVAL_US = 2_000_000
 PROBE_FIRST_US = 50_000
 """The wait after the first probe; it doubles up to the interval."""
 ANSWER_GOOD_US = 3 * PROBE_INTERVAL_US
-"""For so long an answer to a probe is believed."""
+"""How long an answer to a probe is valid."""
 PORTS = (20_000, 10_000)
 """Groups use a port of these: from the first on, so many."""
 
@@ -110,7 +110,7 @@ class Multicast:
         return True
 
     def unheard(self, receivers: Collection[int], now_us: int) -> list[int]:
-        """Those of the receivers who did not hear us lately."""
+        """The receivers that have answered no probe lately."""
         good_us = now_us - ANSWER_GOOD_US
         answered_us = self._answered_us
         return [number for number in receivers if answered_us.get(number, -1) < good_us]
@@ -146,7 +146,7 @@ class Multicast:
         ):
             return False
         if head.kind == PacketKind.PROBE:
-            self._say(PacketKind.PROBED, head.sender)
+            self._send(PacketKind.PROBED, head.sender)
         elif head.receiver == self._me:
             self._answered_us[head.sender] = now_us
         return True
@@ -163,9 +163,9 @@ class Multicast:
             return
         self._probe_us = now_us + self._wait_us
         self._wait_us = min(PROBE_INTERVAL_US, 2 * self._wait_us)
-        self._say(PacketKind.PROBE, EVERYBODY)
+        self._send(PacketKind.PROBE, EVERYBODY)
 
-    def _say(self, kind: PacketKind, receiver: int) -> None:
+    def _send(self, kind: PacketKind, receiver: int) -> None:
         data = packet.whole(
             packet.prefix(
                 kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation

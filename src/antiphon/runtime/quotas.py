@@ -55,7 +55,7 @@ class Output:
         return self.bytes > self.most_bytes
 
     def heaviest(self, connections: list[Connection]) -> Iterator[Connection]:
-        """Those for whom most waits, one after the other until enough have gone."""
+        """The connections with the most waiting bytes, one after the other until enough have gone."""
         connections.sort(key=lambda connection: connection.waiting_bytes, reverse=True)
         for connection in connections:
             if self.bytes <= self.most_bytes - self.most_bytes // 8 or not connection.waiting_bytes:
@@ -76,24 +76,24 @@ class Input:
     def __init__(self, sessions: Sessions, most_bytes: int, patience_us: int) -> None:
         self.most_bytes = most_bytes
         self.partial_bytes = 0
-        """Of frames that have begun to come in, with the room that is kept for the rest of them."""
+        """Bytes of frames that have begun to come in, with the room that is reserved for the rest of them."""
         self.large_bytes = 0
-        """Of these, for large frames."""
+        """The part of `partial_bytes` that is for large frames."""
         self._sessions = sessions
         self._patience_us = patience_us
         self._charged: dict[Connection, int] = {}
         self._large: dict[Connection, tuple[int, int]] = {}
-        """Whoever has room for a large frame: what had come of it when, the least recent first."""
+        """Connections that have room for a large frame: what had come of it when, the least recent first."""
         self._waiting: dict[Connection, None] = {}
-        """Whoever waits for room for a large frame, in the order of asking."""
+        """Connections that wait for room for a large frame, in the order of asking."""
         self._full_since_us: int | None = None
-        """Since when there is no room for what is ordinary."""
+        """Since when there is no room for ordinary frames."""
         self._unfinished: dict[Connection, None] = {}
-        """Whoever has finished no frame since then."""
+        """Connections that have finished no frame since then."""
 
     @property
     def used_bytes(self) -> int:
-        """Of all clients together."""
+        """Bytes in use by all clients together."""
         sessions = self._sessions
         return self.partial_bytes + sessions.input_bytes + PENDING_BYTES * sessions.waiting
 
@@ -175,7 +175,7 @@ class Input:
     # Patience ---------------------------------------------------------------------------------------------
 
     def stalled(self, now: int) -> list[Connection]:
-        """Those who have room and make no use of it while others wait."""
+        """Connections that have room and make no use of it while others wait."""
         found: list[Connection] = []
         if self._waiting:
             found += [

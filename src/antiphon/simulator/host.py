@@ -201,7 +201,7 @@ class Host:
         self.is_observed = False
 
     def pause(self, for_us: int) -> None:
-        """From now on the daemon handles nothing."""
+        """Stop the daemon's processing for this time."""
         if self.node is not None:
             self._paused_until_us = max(self._paused_until_us, self._world.now_us + for_us)
             self._plan_turn(self._paused_until_us)

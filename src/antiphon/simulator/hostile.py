@@ -13,9 +13,9 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
     there is such a neighbour. What it says is old, and every number in it is plausible."""
     if node is None:
         return None
-    company = node.membership.company
+    working_view = node.membership.company
     link, ring = node.links.get(sender), node.site_link
-    if company is None or sender not in company.members:
+    if working_view is None or sender not in working_view.members:
         return None
     if isinstance(link, HopLink):
         receiver, newest = node.me, link.reception.highest
@@ -28,10 +28,10 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
         digest=node.config.digest,
         sender=sender,
         receiver=receiver,
-        incarnation=company.incarnation(sender) or 0,
-        view=company.id,
+        incarnation=working_view.incarnation(sender) or 0,
+        view=working_view.id,
     )
-    found = segments(node.config, company.members, company.links)
+    found = segments(node.config, working_view.members, working_view.links)
     source = next(segment[0] for segment in found if sender in segment)
-    stale = Update(source, 0, 0, company.id, company.id)
+    stale = Update(source, 0, 0, working_view.id, working_view.id)
     return packet.whole(prefix, packet.update_item(stale), newest + 1)

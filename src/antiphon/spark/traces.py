@@ -212,7 +212,7 @@ def _header_schema() -> Any:
 
 
 def _plain(file: str) -> str:
-    """The same name for a file, however Spark writes it."""
+    """The plain path of a file, however Spark writes it."""
     return unquote(file).replace("file:///", "/").replace("file:/", "/")
 
 

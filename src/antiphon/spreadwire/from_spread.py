@@ -18,7 +18,8 @@ from antiphon.wire import bundle, frames
 
 _SHAPES_MAX = 256
 _SHAPES_MAX_BYTES = 64 * 1024
-"""Of the starts and names by which one session's shapes are found: a shape needs as much again."""
+"""The most bytes of the starts and names by which one session's shapes are found: a shape needs as much
+again."""
 
 Frame = tuple[int, bytearray | memoryview]
 
@@ -27,11 +28,11 @@ class Shape(Struct, frozen=True):
     """What consecutive messages have in common: everything but their bodies."""
 
     start: bytes
-    """Of each frame, up to its size."""
+    """The beginning of each frame, up to its size."""
     names_field: bytes
-    """Behind the header of each frame."""
+    """The bytes of the names, behind the header of each frame."""
     order: Literal["little", "big"]
-    """In which its size is written."""
+    """The byte order in which its size is written."""
     body_max_bytes: int
     names: bytes
     """The names area of their bundle."""

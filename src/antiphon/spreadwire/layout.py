@@ -24,7 +24,7 @@ SIZE_AT = 44
 NAME_BYTES = 32
 NAMES_MAX = 100
 NAMES_AND_BODY_MAX_BYTES = 143_952
-"""Of what a client sends, as Spread's daemon has it."""
+"""The most names and body that a client may send, as in Spread's daemon."""
 LITTLE = 0x8000_0080
 
 UNRELIABLE, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = (1 << number for number in range(6))
@@ -74,7 +74,7 @@ def parse_header(data: bytes | memoryview, at: int) -> tuple[int, bytes, int, by
 
 
 def order_of(start: bytes) -> Literal["little", "big"]:
-    """In which the numbers of a header are written."""
+    """The byte order in which the numbers of a header are written."""
     (marked,) = _TYPE.unpack_from(start)
     return "little" if marked & LITTLE == LITTLE else "big"
 

@@ -37,7 +37,7 @@ class Story(Struct, eq=False):
     records: list[Record]
     daemon: str
     incarnation: int
-    """Of the daemon."""
+    """The incarnation of the daemon."""
     is_session: bool
     times_us: list[int]
     """When each record counts as having happened."""

@@ -19,7 +19,7 @@ from antiphon.runtime.status import has_formed
 
 START_WITHIN_S = 60.0
 WHOLE_WITHIN_S = 60.0
-"""For daemons that were paused or killed to be in one view again."""
+"""How long daemons that were paused or killed may take to be in one view again."""
 ANSWER_WITHIN_S = 5.0
 SITES = {"north": 3, "middle": 2, "south": 1}
 """How many daemons each has: d1 to d3, d4 and d5, d6."""
@@ -113,7 +113,7 @@ class Cluster:
         self._paused.discard(name)
 
     def kill(self, name: str) -> None:
-        """As a crash does: without any last word."""
+        """Kill the daemon without a warning, as a crash does."""
         self.check()
         self._dead.add(name)
         self.processes[name].kill()

@@ -11,7 +11,7 @@ LONGEST_SECONDS = 7 * 24 * 3_600.0
 
 LOOK_EVERY_S = 3.0
 LOOKS_MIN = 5
-"""In an act, however short."""
+"""The least number of looks in an act, however short."""
 SCENE_S = 40.0
 """How long it takes to apply each trouble once."""
 
@@ -20,7 +20,7 @@ SHORT_PAUSE_S = 0.5
 LONG_PAUSE_S = 3.0
 """More than that: the daemon is lost, and found again."""
 DEAD_S = 2.5
-"""Between a kill and the next start."""
+"""The time between a kill and the next start."""
 BRIEFLY_PAUSED = ("d1", "d6", "d3", "d4", "d2", "d5")
 PAUSED = ("d3", "d4", "d2", "d5")
 KILLED = ("d1", "d6", "d5")
@@ -36,7 +36,7 @@ class Trouble(Struct, frozen=True, order=True):
     """Something that is done to the cluster."""
 
     second: float
-    """Of its act."""
+    """The second of its act at which it begins."""
     kind: str
     """`pause`, `kill`, or `abandon`: clients die without a word."""
     daemon: str = ""

@@ -35,9 +35,9 @@ class Growth(Struct, frozen=True):
     last_bytes: int
     """Median of the last act."""
     rest_bytes: tuple[int, ...]
-    """At rest after each act."""
+    """The bytes at rest after each act."""
     rest_descriptors: tuple[int, ...]
-    """The same."""
+    """The descriptors at rest after each act."""
 
     @property
     def most_bytes(self) -> int:

@@ -43,7 +43,7 @@ def _damped_for_ever(original: Original) -> Original:
 
 
 def _beats_prove_all(original: Original) -> Original:
-    """Who hears beats believes that larger packets get through, too, whatever became of those."""
+    """A daemon that receives beats assumes that larger packets get through, too, whatever became of those."""
 
     return lambda voice, receiver, beat, *, is_full: original(voice, receiver, beat, is_full=False)
 

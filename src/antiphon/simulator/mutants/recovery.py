@@ -40,7 +40,7 @@ def _only_own_sent(original: Original) -> Original:
 
 
 def _one_receiver(original: Original) -> Original:
-    """Of several daemons that lack a bundle, the first gets it."""
+    """Only the first of several daemons that lack a bundle gets it."""
 
     def to_send(recovery: Recovery, held: Iterable[Entry]) -> Iterator[tuple[Entry, list[int]]]:
         for entry, who in original(recovery, held):

@@ -43,7 +43,7 @@ def _first_part_taken_for_all(original: Original) -> Original:
 
 
 def _one_of_the_departed(original: Original) -> Original:
-    """Of the sessions that are over together, the last one stays."""
+    """The last one of the sessions that end together stays."""
 
     def departed(event: GroupEvent, sender: Member) -> tuple[Member, ...]:
         members: tuple[Member, ...] = original(event, sender)

@@ -1,6 +1,6 @@
 """2.13, parts 3 and 4, group by group: the members of a view see one sequence of ordered messages.
 
-`one_order` holds all groups together against one total order; this one notices what is missing.
+`one_order` checks all groups together against one total order; this one finds what is missing.
 
 - Those who leave a view together have the same sequence in it, and so have all to whom no signal told that
   some are lost. One who disconnects in the view has a beginning of that.

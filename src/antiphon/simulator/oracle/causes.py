@@ -70,7 +70,7 @@ class _Causes:
         self._knows: list[Past] = [[0] * len(self._index) for _ in self._index]
         self._births: dict[Identity, _Birth] = {}
         self._sent: dict[tuple[str, int], list[_Cause]] = {}
-        """To a group, by a process."""
+        """The messages to a group by a process."""
         self._judged: dict[tuple[str, str, int], int] = {}
         """For a receiver, a group and a sender: how many of `_sent` have been looked for."""
         self._after_signal: dict[tuple[str, int, int], frozenset[Bundle]] = {}

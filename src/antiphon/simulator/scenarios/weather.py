@@ -26,7 +26,7 @@ PLAIN_SEEDS = 20
 
 
 def weathered(plan: Plan) -> Plan:
-    """The same plan, in some cases with weather."""
+    """This plan, in some cases with weather."""
     if plan.seed < PLAIN_SEEDS:
         return plan
     random = Random(f"weather of {plan.scenario} {plan.seed}")

@@ -101,7 +101,8 @@ def _look_at_daemons(model: Model) -> "DataFrame":
 
 
 def _in_its_groups(model: Model, lacks: "DataFrame") -> "DataFrame":
-    """Of bundles that a daemon lacks in a view with early signals, those before others to the same group."""
+    """The bundles that a daemon lacks in a view with early signals and that precede others to the same
+    group."""
 
     def each_group() -> "Column":
         return F.explode(F.when(F.size("groups") > 0, F.col("groups")).otherwise(F.array(F.lit(""))))

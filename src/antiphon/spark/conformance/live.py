@@ -32,7 +32,7 @@ def runs_with_heirs(events: "DataFrame") -> list[str]:
 
 
 def _told_apart(views: Any) -> Any:
-    """The same for one run; `views` and what is returned are of Pandas."""
+    """Tells the sessions of one run apart; `views` and the result are frames of Pandas."""
     rows = views.sort_values(["process", "position"]).reset_index(drop=True)
     records = [
         Record(

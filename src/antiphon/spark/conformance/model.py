@@ -447,5 +447,5 @@ def _first(name: str) -> "Column":
 
 
 def _when(event: Event, column: "Column") -> "Column":
-    """Of several events, the value in the first of one kind."""
+    """The value in the first of several events that is of one kind."""
     return F.min(F.when(F.col("event") == event, column))

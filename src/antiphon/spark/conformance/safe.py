@@ -28,7 +28,7 @@ def _look(model: Model) -> "DataFrame":
 
 
 def _not_by_all(model: Model) -> "DataFrame":
-    """Who did not deliver what others delivered as safe, and has no excuse."""
+    """The processes that did not deliver what others delivered as safe, and have no excuse."""
     tables = traffic(model)
     processes = model.processes.select("run", "process", "knows_views", "is_over")
     members = tables.group_views.select("run", "group", "view", "members")

@@ -3,7 +3,7 @@
 The tables of the model have a row for every delivery. Here they are brought together by message, by message
 and view, and by bundle, each in one aggregation. What follows is about messages, of which there are as many
 times fewer as a message has receivers, and about those deliveries that are missing, of which there should be
-few. So no delivery is ever held against another delivery.
+few. So no delivery is ever compared with another delivery.
 """
 
 from functools import cached_property

@@ -2,7 +2,7 @@
 
 Processes that are not told of views know only those that they joined with: there they are like any other,
 later they are left out. Those who came into one view from the same previous view are brought together by an
-aggregation; each different set is then held against that list, once.
+aggregation; each different set is then compared with that list, once.
 """
 
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ POLICY = "AccessControlPolicy"
 WIDE_AREA = "WideAreaNetwork"
 
 YES_OR_NO = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-"""In any case."""
+"""The values of a switch, in lower case; a file may write them in any case."""
 
 _FLAGS = (
     "ALL NONE EXIT PRINT DEBUG DATA_LINK NETWORK PROTOCOL SESSION CONFIGURATION MEMBERSHIP FLOW_CONTROL "

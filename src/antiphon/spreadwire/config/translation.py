@@ -118,7 +118,7 @@ class _Translation:
                 raise fault(self._source, line, expected, str(host))
 
     def _membership(self) -> Preset:
-        """As Spread chooses its timeouts."""
+        """The preset, by the rule by which Spread chooses its timeouts."""
         is_wide = len(self._segments) > 1
         for option in self._file.options:
             if option.keyword == WIDE_AREA:
@@ -250,7 +250,7 @@ class _Translation:
         return name
 
     def _path(self, name: str) -> str:
-        """Of its unix socket, unlike that of any other daemon."""
+        """The path of the daemon's unix socket, different from that of any other daemon."""
         stem = f"/tmp/antiphon-{_NOT_IN_PATHS.sub('_', name)}"
         path = f"{stem}.sock"
         number = 1
