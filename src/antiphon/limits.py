@@ -83,7 +83,7 @@ CLOCK_LEAD_US = 60_000_000
 """By so much the monotonic clock of another process may be ahead or behind at once. It is more when one of
 the two machines was suspended or set back to a snapshot, which is believed after `PROOF_ROUNDS`."""
 PROOF_ROUNDS = 2
-"""So many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
+"""How many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
 that time does not explain is believed: one packet proves nothing."""
 PROOF_RETRY_US = 100_000
 """A question that was not answered is asked again at the next such packet, but not more often than this."""
@@ -186,10 +186,10 @@ EXCLUDED_US = 10_000_000
 attempt to work with it again may stop the others once more."""
 EXCLUDED_MAX_US = 320_000_000
 EXCLUSIONS_TOLD_MAX = 16
-"""Daemons whose exclusion one daemon tells of: stations must stay small. Whoever would leave out more is
-itself the one to leave."""
+"""Daemons whose exclusion one daemon announces: stations must stay small. A daemon that would leave out more
+leaves itself out."""
 DAMPED_TOLD_MAX = 8
-"""Daemons of whose damping one daemon tells the others; if more of a site flap, two stand for all."""
+"""Daemons whose damping one daemon announces to the others; if more of a site flap, two stand for all."""
 DAMPED_MAX_US = 3_600_000_000
 """The longest damping that can be configured, and be told of."""
 TWIN_AFTER_US = 5_000_000
@@ -232,10 +232,10 @@ are disconnected. Five clients at the limit of one, if they have no group in com
 FRAME_PATIENCE_US = 2_000_000
 """How long a client may leave a frame where it is while others wait for the room that is kept for it."""
 SLOW_PATIENCE_US = 1_000_000
-"""How long those who send to a slow session wait while it reads less than a step; after that only its own
+"""How long the senders to a slow session wait while it reads less than a step; after that only its own
 queue grows."""
 SLOW_OWN_PATIENCE_US = 50_000
-"""The same for what the slow session sends to itself. A program that reads and sends in one thread cannot
+"""How long a slow session waits when it sends to itself. A program that reads and sends in one thread cannot
 read while its send waits, so that waiting longer brings nothing."""
 SLOW_STEP = 16
 """A slow session that reads this part (a sixteenth) of its soft limit within the patience reads fast enough

@@ -83,7 +83,7 @@ SLOW_POLICIES: tuple[SlowPolicy, ...] = ("disconnect", "drop-unreliable")
 
 
 class MessageId(Struct, frozen=True, order=True):
-    """What makes a message itself: who sent it and its place among what they sent."""
+    """The identity of a message: its sender and its place among the sender's messages."""
 
     daemon: int
     incarnation: int

@@ -145,7 +145,7 @@ def _report(event: str, fields: Mapping[str, Any], json: bool) -> None:
 
 
 def _note(what: str | Reconnected) -> None:
-    """A line on stderr for whoever watches: the daemon is lost, or there is one again."""
+    """Print a line on stderr for people: the daemon is lost, or there is one again."""
     line = f"lost the daemon, looking for one: {what}"
     if isinstance(what, Reconnected):
         line = f"back, at {what.daemon} ({what.address}) as {what.name}"

@@ -210,7 +210,7 @@ def _view(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _ordering(ordering: dict[str, Any], daemon: str) -> str:
-    """What delivery waits for. Bundles are held until every daemon is known to have them."""
+    """What delivery waits for. Bundles are stored until every daemon is known to have them."""
     if not ordering["bundles_held"]:
         return "ordering: nothing waits"
     held = f"{counted(ordering['bundles_held'], 'bundle')} ({ordering['bytes_held']:,} bytes)"

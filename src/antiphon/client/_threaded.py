@@ -251,7 +251,8 @@ class ThreadedSession(SessionBase):
                 self._receiving.release()
 
     def _offer(self) -> bool:
-        """Write without waiting what is still here: whoever waits for an answer wants the question out.
+        """Write without waiting what is still queued: a caller that waits for an answer needs its request
+        sent.
 
         Tells whether something remains. If another thread is sending, that one sees to it; if the daemon
         has hung up, the reading finds out why.

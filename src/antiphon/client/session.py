@@ -330,7 +330,7 @@ class Session(SessionBase):
             self._loop.call_soon_threadsafe(self._give_up, failure)
 
     def _go_on(self, opened: Opened) -> None:
-        """Everything is as after connecting; whoever waits goes on."""
+        """The state is that after connecting; waiting calls go on."""
         if self._loss is None:  # closed meanwhile
             opened.abandon()
             return

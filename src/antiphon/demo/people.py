@@ -1,4 +1,4 @@
-"""Who plays: a person is a session and a memory of everything delivered to it."""
+"""The people of the demo: each is a session and a memory of everything delivered to it."""
 
 import asyncio
 import time

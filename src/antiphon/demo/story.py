@@ -95,8 +95,8 @@ class Story:
         page = self._page
         page.chapter("A group and its views")
         page.say(
-            "A group is a name. Whoever joins it gets what is sent to it. Each change gives every member a "
-            "new view: who is in the group now, and why it changed."
+            "A group is a name. A session that joins it gets what is sent to it. Each change gives every "
+            "member a new view: who is in the group now, and why it changed."
         )
         for city in self._cities:
             person = await Person.arrive(city.person, self._cluster.addresses(city), self._cluster.trace)

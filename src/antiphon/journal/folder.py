@@ -66,7 +66,7 @@ class Folder:
             raise UsageError(f"another journal is writing to {path}") from None
 
     def identity(self) -> Identity | None:
-        """Who the journal is; None in a new folder."""
+        """The identity of the journal; None in a new folder."""
         try:
             data = (self.path / _IDENTITY).read_bytes()
         except FileNotFoundError:

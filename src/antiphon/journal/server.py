@@ -6,7 +6,7 @@
                gaps {"start", "end"}: JSON in, JSON out; each may have "journal", too
     flights    one for each group and one for all of them; their endpoints read what is there now
 
-Whoever names a journal that this is not gets an error instead of rows, so that the offsets of one journal
+A request that names another journal gets an error instead of rows, so that the offsets of one journal
 are never used on another. Every error carries a code in its extra information, for
 `antiphon.journal.reader`.
 

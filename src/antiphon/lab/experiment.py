@@ -18,7 +18,7 @@ def _no_faults(_rows: Sequence[Row]) -> list[str]:
 
 
 class Choices(Struct, frozen=True):
-    """What whoever starts an experiment may choose, if it has a choice."""
+    """What the user of an experiment may choose, if it has a choice."""
 
     seconds: float | None = None
     door: str | None = None

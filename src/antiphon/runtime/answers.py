@@ -36,7 +36,7 @@ class Unread(Struct, frozen=True):
 
 
 class Answers:
-    """Who has asked, what is being made, and what was not read yet."""
+    """The clients that have asked, the answers being made, and those not read yet."""
 
     def __init__(self, make: Callable[[AskStatus, int], Steps]) -> None:
         self._make = make

@@ -214,7 +214,7 @@ class Clients:
         self.close_doors()
 
     def close_doors(self) -> None:
-        """No client comes in any more: whoever looks for a daemon finds another one."""
+        """Accept no more clients: those that look for a daemon find another one."""
         for listener in self._listeners:
             if self._accepts_at_us is None:
                 self._loop.unregister(listener.fileno())

@@ -444,7 +444,7 @@ class Daemon:
             "input": {"bytes": clients.input.used_bytes, "limit": clients.input.most_bytes},
             "output": {"bytes": clients.output.bytes, "limit": clients.output.most_bytes},
             "answers": {"bytes": clients.answers.unread_bytes, "limit": UNREAD_MAX_BYTES},
-            # Whoever is told this is being answered and does not wait.
+            # The client that asks is being answered and does not wait.
             "waiting": {"large_frames": clients.input.waiting, "questions": clients.answers.waiting - 1},
         }
 

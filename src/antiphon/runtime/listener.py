@@ -37,7 +37,7 @@ class Listener:
                 raise
             raise ConnectError(f"cannot listen on {place}: {error.strerror or error}") from None
         if self._path and protocol == "spread":
-            os.chmod(self._path, 0o666)  # as Spread has it: whoever is on this machine
+            os.chmod(self._path, 0o666)  # as in Spread: every user of this machine may connect
         self._file = os.stat(self._path) if self._path else None
         self._socket.setblocking(False)
 

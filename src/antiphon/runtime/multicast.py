@@ -1,10 +1,10 @@
 """One send for a whole site: IP multicast, wherever a probe has shown that it gets through.
 
-Each daemon of a site that has others joins the site's group and sends a probe to it now and then; whoever
-hears the probe answers by unicast. A daemon multicasts what is for several others only while all of them have
-answered lately, and otherwise sends a copy to each. So the choice is every sender's own, needs no agreement,
-and follows the network: where multicast stops working, copies take its place a few seconds later, and what
-was lost meanwhile the ring sends again.
+Each daemon of a site that has others joins the site's group and sends a probe to it now and then; a daemon
+that receives the probe answers by unicast. A daemon multicasts what is for several others only while all of
+them have answered lately, and otherwise sends a copy to each. So the choice is every sender's own, needs no
+agreement, and follows the network: where multicast stops working, copies take its place a few seconds later,
+and what was lost meanwhile the ring sends again.
 
 The group's address follows from the configuration, which all daemons share (RMP, section 4, does the same
 with a name).

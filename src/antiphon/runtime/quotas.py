@@ -7,8 +7,9 @@ and bundles that wait for their turn. Before it is reached, reading stops:
   is for sessions that have nothing waiting, so that many who send a lot do not shut out one who sends little
 - a frame of more than `LARGE_BYTES` is read on only once there is room for all of it: large frames have at
   most half of the budget, and those that wait for room get it in the order of asking
-- while others wait, whoever has room and does not bring `PROGRESS_BYTES` more of its frame, or its end,
-  within `cluster.frame_patience_ms` is cut off, so that an unfinished frame does not block others for long
+- while others wait, a connection that has room and does not bring `PROGRESS_BYTES` more of its frame, or its
+  end, within `cluster.frame_patience_ms` is cut off, so that an unfinished frame does not block others for
+  long
 
 Output: frames that wait for clients (`cluster.output_total_bytes`), each counted once however many clients
 wait for it. Beyond it those for whom most waits are cut off until an eighth of the budget is free again.

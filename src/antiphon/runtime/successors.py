@@ -19,7 +19,7 @@ PATIENCE_US = 5_000_000
 
 
 class Successors:
-    """Who waits for which name, in the order of asking."""
+    """The connections that wait for a name, in the order of asking."""
 
     def __init__(self, sessions: Sessions, connections: Mapping[int, Connection]) -> None:
         self._sessions = sessions

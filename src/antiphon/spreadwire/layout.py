@@ -9,7 +9,7 @@
     48          names        count x 32 bytes, each ends at its first NUL
     ...         body
 
-Whoever writes little-endian sets both bits of `LITTLE`, which read the same in either order. Clients write
+A little-endian writer sets both bits of `LITTLE`, which read the same in either order. Clients write
 in any order, we always write little-endian: some clients do not look.
 """
 

@@ -8,10 +8,10 @@ The body of a view:
     16     4    offset       from here + 4 to the receiver's own set
     20          sets         each: the number of its members, 4 bytes, and their names
 
-A view that a join, leave or disconnect made has one set, with whoever that was. Otherwise there is one for
-each view that members come from. Spread's identifiers are the address of a daemon, a time and a count; to
-clients they are three numbers to be compared, and ours are made of the whole identifier of a view, so that
-two views never share one.
+A view that a join, leave or disconnect made has one set, with the sessions that joined or left. Otherwise
+there is one for each view that members come from. Spread's identifiers are the address of a daemon, a time
+and a count; to clients they are three numbers to be compared, and ours are made of the whole identifier of a
+view, so that two views never share one.
 """
 
 from collections.abc import Sequence

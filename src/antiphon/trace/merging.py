@@ -5,7 +5,7 @@ come first, that counts: a message is sent before it is delivered, and a daemon'
 clocks of machines that take part must agree better than messages travel between them, or else what the oracle
 says of *when* a safe message was delivered (2.14) means nothing.
 
-Whoever was killed could not say so. Its file ends, and that is its end. What a session handed to its library
+A killed process cannot record its end: the end of its file is its end. What a session handed to its library
 and its daemon never read was not sent.
 """
 
@@ -57,7 +57,7 @@ def merge(folder: Path, run: str = "") -> Trace:
 
 
 def merge_files(files: dict[Path, Header], run: str) -> Trace:
-    """The same, of files that are known to be of one run."""
+    """Merge files that are known to be of one run."""
     if not files:
         raise UsageError(f"no traces of the run {run}")
     stories = [story for path in files if (story := _read(path)) is not None]
@@ -200,7 +200,7 @@ def _in_one_order(stories: list[Story]) -> list[Record]:
 
 
 def _effects(record: Record) -> Iterable[Cause]:
-    """What others wait for."""
+    """What a record causes, for which others wait."""
     if record.event is Event.SEND:
         return (("message", record.message),)
     if record.event is Event.SSEND:

@@ -25,8 +25,8 @@ RECORDS_MAX = 1_024
 
 _logger = logging.getLogger("antiphon.trace")
 _START = b'{"position":'
-"""Of every line that a record becomes. No text inside a record can have these bytes: its quotes are
-escaped."""
+"""The beginning of every line that a record becomes. No text inside a record can have these bytes: its quotes
+are escaped."""
 
 
 def wall_us() -> int:

@@ -28,7 +28,7 @@ KILLED = ("d1", "d6", "d5")
 alone at its own."""
 
 LONG_SECONDS = 120.0
-"""So long a soak, or a longer one, has time to warm up, and for every kind of trouble, slow receivers
+"""A soak of at least this length has time to warm up, and for every kind of trouble, slow receivers
 included."""
 
 
@@ -84,7 +84,7 @@ class Plan(Struct, frozen=True):
         return self.seconds >= LONG_SECONDS
 
     def troubles(self) -> list[Trouble]:
-        """Of one act, the earliest first.
+        """The troubles of one act, the earliest first.
 
         >>> for trouble in Plan(120.0).troubles():
         ...     print(trouble.second, trouble.words)

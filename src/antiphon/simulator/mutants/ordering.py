@@ -367,7 +367,7 @@ ORDERING: tuple[Mutant, ...] = (
         frozenset(("bounded",)), Backpressure, "receive", _pressure_ignored, "flood", shown_by=8,
     ),
     Mutant(
-        "pressure on all", "whoever sends waits for slow receivers, also those who send them nothing",
+        "pressure on all", "all senders wait for slow receivers, also those that send them nothing",
         frozenset(("pressure",)), Backpressure, "holds", _pressure_on_all, "slow",
     ),
     Mutant(

@@ -2,8 +2,9 @@
 
 2.12 speaks of messages that are both delivered: a receiver that never gets a cause may still deliver the
 effect. This system promises more. When a daemon is lost, some of its messages may be lost with it, and those
-that follow them are dropped, group by group: whoever delivers an ordered message to a group has delivered all
-messages to that group, sent in the same daemon view, that are in its causal past (definition 2.6).
+that follow them are dropped, group by group: a member that delivers an ordered message to a group has
+delivered all messages to that group, sent in the same daemon view, that are in its causal past (definition
+2.6).
 
 It speaks of receivers that were members all the while. Across groups it cannot hold: a companion without
 members of the other group may have delivered the effect, and virtual synchrony (2.7) passes it on. Nor can it

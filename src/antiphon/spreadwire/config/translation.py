@@ -29,7 +29,7 @@ from antiphon.spreadwire.config.writing import Cluster, Daemon, Site
 _NOT_IN_NAMES = re.compile(r"[^$-~]")
 _NOT_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]")
 _UNPROTECTED = (
-    "Antiphon does not ask clients who they are yet: whoever reaches a daemon may do everything. So this "
+    "Antiphon does not ask clients who they are yet: every client of a daemon may do everything. So this "
     "configuration has no TCP places for clients, only unix sockets for programs of the same machine; add "
     "tcp:HOST:PORT to clients only inside a network that you trust"
 )
