@@ -1,4 +1,4 @@
-"""A chat between threads, with the blocking library: everybody reads the same conversation.
+"""A chat between threads, with the blocking library: all members read the same conversation.
 
 Three people talk at once, each from a thread of their own, and write down what they hear. The lines arrive
 in one order for all of them.
@@ -39,7 +39,7 @@ def main() -> None:
             for session, heard in zip(sessions, notes, strict=True)
         ]
         for session in sessions:
-            session.join(GROUP)  # returns when the session is a member: nobody will miss a line
+            session.join(GROUP)  # returns when the session is a member: no line will be missed
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -47,7 +47,7 @@ def main() -> None:
         for session in sessions:
             session.close()
     print(*notes[0], sep="\n")
-    print("everybody heard the same" if all(heard == notes[0] for heard in notes) else "they DISAGREE")
+    print("all heard the same" if all(heard == notes[0] for heard in notes) else "they DISAGREE")
 
 
 if __name__ == "__main__":

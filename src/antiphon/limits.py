@@ -9,7 +9,7 @@ NEVER_US = (1 << 63) - 1
 
 # Names ----------------------------------------------------------------------------------------------------
 GROUP_NAME_MAX_BYTES = 31
-"""As in Spread, so that Spread clients can address every group."""
+"""The limit of Spread, so that Spread clients can address every group."""
 SESSION_NAME_MAX_BYTES = 10
 """The part that the client chooses; the full private name is `#session#daemon` and fits a group name."""
 DAEMON_NAME_MAX_BYTES = 19
@@ -86,7 +86,7 @@ CLOCK_LEAD_US = 60_000_000
 """By so much the monotonic clock of another process may be ahead or behind at once. It is more when one of
 the two machines was suspended or set back to a snapshot, which is believed after `PROOF_ROUNDS`."""
 PROOF_ROUNDS = 2
-"""So many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
+"""How many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
 that time does not explain is believed: one packet proves nothing."""
 PROOF_RETRY_US = 100_000
 """A question that was not answered is asked again at the next such packet, but not more often than this."""
@@ -113,7 +113,7 @@ member that is busy meanwhile."""
 RING_MEMBER_PACKETS = 384
 """Packets that one member sends in one round."""
 RING_OPEN_PACKETS = 4_096
-"""Packets on a ring that not everybody is known to have; beyond it nothing new is sent."""
+"""Packets on a ring that are not known to be at all members; beyond it nothing new is sent."""
 RING_REQUESTS_MAX = 64
 """Ranges of missing packets on one token; more are asked for when it comes again."""
 
@@ -176,30 +176,30 @@ ends the view."""
 STANDSTILL_TOLD_US = 3_000_000
 """Log lines tell of messages that do not flow from then on: a change of the view takes less."""
 STANDSTILL_LOOK_US = 500_000
-"""Between two looks whether there is such a thing to tell."""
+"""How often a daemon looks for a standstill to report."""
 STRIKES_MAX = 2
 """With so many standstills of views because of one daemon, it is left out of the next ones. A single one may
 come of one bad packet, and the next view repairs what that has done."""
 STRIKES_WITHIN_US = 600_000_000
 """Standstills that are farther apart are unrelated."""
 STRIKE_TOLD_US = 30_000_000
-"""So long a daemon tells the others that it has given one of them a strike."""
+"""How long a daemon announces to the others that it has given one of them a strike."""
 EXCLUDED_US = 10_000_000
 """For how long a daemon is left out the first time; it doubles with each time, up to `EXCLUDED_MAX_US`. Each
 attempt to work with it again may stop the others once more."""
 EXCLUDED_MAX_US = 320_000_000
 EXCLUSIONS_TOLD_MAX = 16
-"""Daemons whose exclusion one daemon tells of: stations must stay small. Whoever would leave out more is
-itself the one to leave."""
+"""Daemons whose exclusion one daemon announces: stations must stay small. A daemon that would leave out more
+leaves itself out."""
 DAMPED_TOLD_MAX = 8
-"""Daemons of whose damping one daemon tells the others; if more of a site flap, two stand for all."""
+"""Daemons whose damping one daemon announces to the others; if more of a site flap, two stand for all."""
 DAMPED_MAX_US = 3_600_000_000
 """The longest damping that can be configured, and be told of."""
 TWIN_AFTER_US = 5_000_000
 """Two processes of one daemon that are heard in turns for so long run at the same time: a packet of one that
 has ended is not under way for as long."""
 TWIN_RETURNS = 6
-"""So many turns are the least."""
+"""The least number of turns for this conclusion."""
 TWIN_OUT_US = 20_000_000
 """For how long a daemon that runs twice is left out after both processes were heard; while they are, this
 begins anew again and again."""
@@ -235,10 +235,10 @@ are disconnected. Five clients at the limit of one, if they have no group in com
 FRAME_PATIENCE_US = 2_000_000
 """How long a client may leave a frame where it is while others wait for the room that is kept for it."""
 SLOW_PATIENCE_US = 1_000_000
-"""How long those who send to a slow session wait while it reads less than a step; after that only its own
+"""How long the senders to a slow session wait while it reads less than a step; after that only its own
 queue grows."""
 SLOW_OWN_PATIENCE_US = 50_000
-"""The same for what the slow session sends to itself. A program that reads and sends in one thread cannot
+"""How long a slow session waits when it sends to itself. A program that reads and sends in one thread cannot
 read while its send waits, so that waiting longer brings nothing."""
 SLOW_STEP = 16
 """A slow session that reads this part (a sixteenth) of its soft limit within the patience reads fast enough
@@ -251,14 +251,15 @@ PRESSURE_RENEW_US = 250_000
 PRESSURE_VALID_US = 1_000_000
 """How long such an announcement is believed: three may be late in a row."""
 PRESSURE_PAUSE_US = 5_000
-"""Between two announcements of one daemon: sessions that become slow in quick succession share one."""
+"""The time between two announcements of one daemon: sessions that become slow in quick succession share
+one."""
 PRIORITY_TURNS = 16
-"""So many bundles of higher priority may be taken in a row while one of lower priority waits."""
+"""How many bundles of higher priority may be taken in a row while one of lower priority waits."""
 PRIORITY_SHARE = 8
 """While a session of higher priority is active, those of lower priority go on only as long as less than this
-part (an eighth) of `unstable_bytes` is under way: what is under way nobody can overtake."""
+part (an eighth) of `unstable_bytes` is under way: what is under way cannot be overtaken."""
 PRIORITY_QUEUE_BYTES = 128 * 1024
-"""And as long as no more than this waits for any link."""
+"""Sessions of lower priority also stop while more than this waits for any link."""
 PRIORITY_ACTIVE_US = 1_000_000
 """A session is active for so long after it has sent something."""
 CLIENT_EVENTS_MAX_BYTES = 8 * 1024 * 1024

@@ -83,11 +83,11 @@ SLOW_POLICIES: tuple[SlowPolicy, ...] = ("disconnect", "drop-unreliable")
 
 
 class MessageId(Struct, frozen=True, order=True):
-    """What makes a message itself: who sent it and its place among what they sent."""
+    """The identity of a message: its sender and its place among the sender's messages."""
 
     daemon: int
     incarnation: int
-    """Of the daemon's process: one that was restarted counts its sessions anew."""
+    """The incarnation of the daemon's process: a restarted one counts its sessions anew."""
     session: int
     sequence: int
 
@@ -107,7 +107,7 @@ class ViewId(Struct, frozen=True, order=True):
     branch: int
     """0, or the daemon view that was about to follow: such a view was made after the cut."""
     lts: int
-    """Of the agreed message that made it."""
+    """The lts of the agreed message that made the view."""
     daemon: int
     """The sender of that message."""
 
@@ -138,7 +138,7 @@ class View(Struct, frozen=True, omit_defaults=True):
     """The members who come with the receiver from the same previous view; empty in a member's first view."""
     cause: Cause
     changed: tuple[str, ...]
-    """Who joined, left or disconnected, was lost or came with a merge."""
+    """The members that joined, left, disconnected, were lost or came with a merge."""
     parts: tuple[tuple[str, ...], ...] = ()
     """With cause MERGE: the members by the view that they come from; one part is `transitional`."""
 
@@ -186,7 +186,7 @@ class BatchStamp(Struct, frozen=True, order=True):
     """
 
     query: str
-    """Whose batches these are."""
+    """The query whose batches these are."""
     batch: int
     """Number of the batch among those of its query, which may be sent in any order."""
     partition: int
@@ -251,11 +251,11 @@ class Envelope(Struct, frozen=True):
     incarnation: int
     session: int
     sequence: int
-    """Of the first message of the bundle."""
+    """The number of the bundle's first message."""
     lts: int
     sent_us: int
     batch: BatchStamp | None = None
-    """Of the first message of the bundle, if it belongs to a batch."""
+    """The stamp of the bundle's first message, if it belongs to a batch."""
 
 
 class Message(Struct, frozen=True):

@@ -25,7 +25,7 @@ def test_the_abridged_story(
     ):
         assert f"checked: {promise}" in done.stdout
     assert done.stdout.count("The time is up") == 1
-    assert done.stdout.endswith("everybody disconnects and the daemons stop.\n")
+    assert done.stdout.endswith("all sessions disconnect and the daemons stop.\n")
     for word in (
         "RELIABLE",
         "FIFO",

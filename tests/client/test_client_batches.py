@@ -14,7 +14,7 @@ import antiphon
 from antiphon import BatchMemory, BatchStamp, Message, Service, errors, limits
 from antiphon.blocking import Session, connect
 from antiphon.client._ledger import Ledger
-from antiphon.client._outgoing import Outgoing
+from antiphon.client._send_queue import SendQueue
 from antiphon.errors import BadFrame, Disconnected, UsageError
 from antiphon.wire import bundle, frames
 
@@ -286,16 +286,16 @@ def test_what_has_not_come_is_never_dropped_and_a_copy_is_never_delivered_untold
 # Bytes ----------------------------------------------------------------------------------------------------
 
 
-def queued(outgoing: Outgoing) -> list[bytes]:
-    outgoing.close_bundle()
-    data = b"".join(outgoing.buffers())
+def queued(send_queue: SendQueue) -> list[bytes]:
+    send_queue.close_bundle()
+    data = b"".join(send_queue.buffers())
     return [bytes(frame) for _, frame in frames.split(memoryview(data))[0]]
 
 
 def test_a_bundle_of_a_batch_begins_with_its_stamp():
-    outgoing = Outgoing("#a#d1")
-    assert outgoing.add_batch("chat", [b"x", b"y"], Service.SAFE, 4, True, STAMP.moved(7)) == 2
-    (frame,) = queued(outgoing)
+    send_queue = SendQueue("#a#d1")
+    assert send_queue.add_batch("chat", [b"x", b"y"], Service.SAFE, 4, True, STAMP.moved(7)) == 2
+    (frame,) = queued(send_queue)
     header = bundle.parse_from_client(frame)
     assert header.message_count == 3
     messages = bundle.decode(frame)
@@ -309,29 +309,29 @@ def test_a_bundle_of_a_batch_begins_with_its_stamp():
 
 
 def test_what_does_not_fit_into_a_bundle_is_left():
-    outgoing = Outgoing("#a#d1")
+    send_queue = SendQueue("#a#d1")
     half = bytes(limits.BUNDLE_TARGET_BYTES // 2)
-    assert outgoing.add_batch("chat", [half, half, half], Service.AGREED, 0, False, STAMP) == 1
-    assert outgoing.add_batch("chat", [half * 3, half], Service.AGREED, 0, False, STAMP) == 1
+    assert send_queue.add_batch("chat", [half, half, half], Service.AGREED, 0, False, STAMP) == 1
+    assert send_queue.add_batch("chat", [half * 3, half], Service.AGREED, 0, False, STAMP) == 1
     small = [b""] * limits.BUNDLE_MESSAGES_MAX
     assert (
-        outgoing.add_batch("chat", small, Service.AGREED, 0, False, STAMP) == limits.BUNDLE_MESSAGES_MAX - 1
+        send_queue.add_batch("chat", small, Service.AGREED, 0, False, STAMP) == limits.BUNDLE_MESSAGES_MAX - 1
     )
-    for frame in queued(outgoing):
+    for frame in queued(send_queue):
         bundle.parse_from_client(frame)
 
 
 def test_stamps_are_counted_along_and_have_no_fate_to_tell():
     ledger = Ledger()
-    outgoing = Outgoing("#a#d1", ledger=ledger)
-    outgoing.add_batch("chat", [b"1", b"2"], Service.AGREED, 0, False, STAMP)
-    outgoing.add_batch("chat", [b"3"], Service.AGREED, 0, False, STAMP.moved(2))
-    assert outgoing.unaccepted() == 3
+    send_queue = SendQueue("#a#d1", ledger=ledger)
+    send_queue.add_batch("chat", [b"1", b"2"], Service.AGREED, 0, False, STAMP)
+    send_queue.add_batch("chat", [b"3"], Service.AGREED, 0, False, STAMP.moved(2))
+    assert send_queue.unaccepted() == 3
     ledger.accept(2)  # the stamp and the first message
-    assert outgoing.unaccepted() == 2
-    assert [sent.payload for sent in outgoing.unknown()] == [b"2", b"3"]
+    assert send_queue.unaccepted() == 2
+    assert [sent.payload for sent in send_queue.unknown()] == [b"2", b"3"]
     ledger.accept(5)
-    assert (outgoing.unaccepted(), outgoing.unknown()) == (0, ())
+    assert (send_queue.unaccepted(), send_queue.unknown()) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -348,12 +348,12 @@ def test_a_daemon_refuses_what_is_no_stamp(bodies: list[bytes]):
 
 
 def test_a_wrong_stamp_or_message_changes_nothing():
-    outgoing = Outgoing("#a#d1", message_max_bytes=10)
+    send_queue = SendQueue("#a#d1", message_max_bytes=10)
     with pytest.raises(UsageError, match="part 100000 of a batch"):
-        outgoing.add_batch("chat", [b"x"], Service.AGREED, 0, False, stamp(partition=100_000))
+        send_queue.add_batch("chat", [b"x"], Service.AGREED, 0, False, stamp(partition=100_000))
     with pytest.raises(errors.MessageTooLarge):
-        outgoing.add_batch("chat", [b"x" * 11], Service.AGREED, 0, False, STAMP)
-    assert (outgoing.queued_bytes, outgoing.unaccepted()) == (0, 0)
+        send_queue.add_batch("chat", [b"x" * 11], Service.AGREED, 0, False, STAMP)
+    assert (send_queue.queued_bytes, send_queue.unaccepted()) == (0, 0)
 
 
 # Sessions -------------------------------------------------------------------------------------------------

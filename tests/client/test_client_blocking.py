@@ -309,10 +309,10 @@ def test_unreliable_messages_have_no_fate_but_are_counted_along(peer):
     assert len(messages(session, 1)) == 1
     for _ in range(2):
         session.send("elsewhere", b"unknown")  # 8 9
-    assert session._outgoing.unaccepted() == 2
+    assert session._send_queue.unaccepted() == 2
     peer.say(frames.Accepted(8), delivered(b"later"))
     assert len(messages(session, 1)) == 1
-    assert session._outgoing.unaccepted() == 1
+    assert session._send_queue.unaccepted() == 1
     peer.hang_up()
     with pytest.raises(errors.Disconnected) as caught:
         session.close()

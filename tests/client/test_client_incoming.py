@@ -6,7 +6,7 @@ from scripted_daemon import OWN, WELCOME, delivered
 from antiphon import limits
 from antiphon.client import Event, Reconnected
 from antiphon.client._incoming import BUFFER_BYTES, Incoming
-from antiphon.client._outgoing import Outgoing
+from antiphon.client._send_queue import SendQueue
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View, ViewId
@@ -158,13 +158,13 @@ def reconnected(number: int) -> Reconnected:
 
 def test_a_new_connection_begins_at_its_place_and_with_its_own_account():
     incoming = Incoming()
-    old = Outgoing("#alice#d1", gathers=False, ledger=incoming.ledger)
+    old = SendQueue("#alice#d1", gathers=False, ledger=incoming.ledger)
     for payload in (b"came back", b"accepted", b"unknown"):
         old.add("chat", payload, Service.AGREED, 0, False)
     feed(incoming, frames.encode_control(WELCOME) + delivered(b"came back", sequence=1, **OWN))
     feed(incoming, frames.encode_control(frames.Accepted(2)) + delivered(b"before")[:20])
     fresh = Incoming()
-    new = Outgoing("#alice#d1", gathers=False, ledger=fresh.ledger)
+    new = SendQueue("#alice#d1", gathers=False, ledger=fresh.ledger)
     new.add("chat", b"new", Service.AGREED, 0, False)
     feed(fresh, frames.encode_control(WELCOME) + delivered(b"with the greeting") + delivered(b"after")[:9])
     incoming.go_on(fresh, reconnected(1))
@@ -224,9 +224,9 @@ def test_a_broken_bundle_does_not_reach_into_the_next_connection():
 def test_an_unknown_fate_that_is_dropped_untold_is_remembered():
     incoming = Incoming()
     for number in (1, 2):
-        outgoing = Outgoing("#a#d1", ledger=incoming.ledger)
-        outgoing.add("chat", b"%d" % number, Service.AGREED, 0, False)
-        outgoing.close_bundle()
+        send_queue = SendQueue("#a#d1", ledger=incoming.ledger)
+        send_queue.add("chat", b"%d" % number, Service.AGREED, 0, False)
+        send_queue.close_bundle()
         incoming.go_on(Incoming(), reconnected(number))
     assert incoming.refill()
     incoming.drop()

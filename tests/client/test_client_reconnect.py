@@ -15,8 +15,8 @@ from scripted_daemon import OWN, WELCOME, ScriptedDaemon, delivered
 import antiphon
 from antiphon import Cause, Message, Reconnected, Sent, Service, View, ViewId, errors, limits
 from antiphon.blocking import Session as BlockingSession
-from antiphon.client import _recovery
-from antiphon.client._recovery import Recovery
+from antiphon.client import _reconnecting
+from antiphon.client._reconnecting import ReconnectPlan
 from antiphon.wire import frames
 
 SECOND = msgspec.structs.replace(WELCOME, name="#alice#d2", daemon="d2", daemon_number=4, session=1)
@@ -153,7 +153,7 @@ async def test_what_the_library_still_had_is_told_too(peers):
     while not session._blocked:  # until the socket is full
         await session.send("chat", count.to_bytes(4, "big") * 2_500)
         count += 1
-    assert session._outgoing.queued_bytes
+    assert session._send_queue.queued_bytes
     peers[0].hang_up()
     await asyncio.to_thread(peers[1].welcome, SECOND)
     event = await session.receive()
@@ -185,7 +185,7 @@ async def test_a_loss_right_after_a_return_is_a_second_return(peers):
 
 
 async def test_a_refusal_is_no_end(peers, monkeypatch):
-    monkeypatch.setattr(_recovery, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(_reconnecting, "FIRST_WAIT_S", 0.001)
     session = await met(peers)
     peers[0].hang_up()
     await asyncio.to_thread(peers[1].welcome, frames.Refuse("name-taken", "a session called 'alice' is here"))
@@ -198,7 +198,7 @@ async def test_a_refusal_is_no_end(peers, monkeypatch):
 
 
 async def test_nobody_is_tried_for_ever(peers, monkeypatch):
-    monkeypatch.setattr(_recovery, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(_reconnecting, "FIRST_WAIT_S", 0.001)
     session = await met(peers, reconnect_timeout_s=0.2)
     joining = asyncio.create_task(session.join("chat"))
     assert await asyncio.to_thread(peers[0].hear_control) == frames.Join("chat")
@@ -257,8 +257,8 @@ async def test_an_unknown_fate_that_nobody_heard_of_is_told_by_close(peers):
 
 
 async def test_who_does_not_take_its_events_does_not_come_back_to_more(peers, monkeypatch):
-    monkeypatch.setattr(_recovery, "FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(_recovery, "LAST_WAIT_S", 0.001)
+    monkeypatch.setattr(_reconnecting, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(_reconnecting, "LAST_WAIT_S", 0.001)
     session = await met(peers)
     bundle = delivered(*[bytes(1_000)] * 50)
 
@@ -376,7 +376,7 @@ def test_blocking_a_receive_gives_up_in_time_while_there_is_no_connection(peers,
 
 
 def test_blocking_nobody_is_tried_for_ever(peers, pool, monkeypatch):
-    monkeypatch.setattr(_recovery, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(_reconnecting, "FIRST_WAIT_S", 0.001)
     session = met_blocking(peers, pool, reconnect_timeout_s=0.2)
     for peer in peers:
         peer.close()
@@ -408,12 +408,12 @@ def test_blocking_closing_ends_the_search(peers, pool):
 
 
 def test_the_order_of_places_and_the_waits():
-    recovery = Recovery(("a", "b", "c"), frames.Connect(2), 1.0, 1.0)
-    assert recovery.order("c") == ("a", "b", "c")
-    assert recovery.order("elsewhere") == ("a", "b", "c")
-    waits = [wait for wait, _ in zip(recovery.waits_s(), range(20), strict=False)]
-    assert all(wait <= _recovery.LAST_WAIT_S for wait in waits)
-    assert waits[0] <= _recovery.FIRST_WAIT_S < _recovery.LAST_WAIT_S / 2 <= waits[-1]
+    reconnect_plan = ReconnectPlan(("a", "b", "c"), frames.Connect(2), 1.0, 1.0)
+    assert reconnect_plan.order("c") == ("a", "b", "c")
+    assert reconnect_plan.order("elsewhere") == ("a", "b", "c")
+    waits = [wait for wait, _ in zip(reconnect_plan.waits_s(), range(20), strict=False)]
+    assert all(wait <= _reconnecting.LAST_WAIT_S for wait in waits)
+    assert waits[0] <= _reconnecting.FIRST_WAIT_S < _reconnecting.LAST_WAIT_S / 2 <= waits[-1]
 
 
 def test_a_limit_of_nothing_is_wrong_use():

@@ -10,7 +10,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LAST_LINES = {
     "hello.py": "message: hello from bob (sent by #bob#d1)",
     "replicated_counter.py": "all equal",
-    "ordered_chat.py": "everybody heard the same",
+    "ordered_chat.py": "all heard the same",
 }
 
 

@@ -14,7 +14,7 @@ from antiphon.journal.errors import JournalError, OffsetsRemoved
 from antiphon.journal.log import Fsync, Log, LogSettings
 from antiphon.journal.sealing import METADATA_MAX_BYTES, Seal, state_of_stream
 from antiphon.journal.segment import mapped, read_index, scan, walk
-from antiphon.journal.state import State
+from antiphon.journal.state import JournalState
 
 SETTINGS = LogSettings(Fsync.NEVER)
 SMALL = LogSettings(Fsync.NEVER, segment_bytes=4_096)
@@ -24,7 +24,7 @@ SMALL = LogSettings(Fsync.NEVER, segment_bytes=4_096)
 def killed(tmp_path: Path) -> Path:
     """The folder of a journal that was killed after three batches of ten rows, in one segment."""
     log = Log(tmp_path / "running", SETTINGS)
-    log.state = State("#jrn#d1", ("tea",), {"tea": "v0"})
+    log.state = JournalState("#jrn#d1", ("tea",), {"tea": "v0"})
     fill(log, 3)
     shutil.copytree(log.path, tmp_path / "killed")
     log.close()
@@ -225,7 +225,7 @@ def test_a_name_that_cannot_be_read_is_told(closed: Path, text: str) -> None:
 
 def test_a_restart_knows_the_views_of_before(killed: Path, tmp_path: Path) -> None:
     log = Log(killed, SETTINGS)
-    assert log.before == State("#jrn#d1", ("tea",), {"tea": "v0"})
+    assert log.before == JournalState("#jrn#d1", ("tea",), {"tea": "v0"})
     log.append(rows_of(view(5)))
     fill(log, 2, first=31)
     shutil.copytree(killed, tmp_path / "again")
@@ -239,7 +239,7 @@ def test_the_state_of_many_groups_fits(tmp_path: Path) -> None:
     groups = tuple(f"{number:0>31}" for number in range(1_000))
     view_name = ".".join(["9" * 19] * 4)
     log = Log(tmp_path, SETTINGS)
-    log.state = State("#jrn#d1", groups, dict.fromkeys(groups, view_name))
+    log.state = JournalState("#jrn#d1", groups, dict.fromkeys(groups, view_name))
     assert len(log.state.encode()) < METADATA_MAX_BYTES
     fill(log, 1)
     log.close()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon import config
-from antiphon.config.lines import Lines
+from antiphon.config.key_lines import KeyLines
 from antiphon.errors import ConfigError
 
 often = settings(deadline=None, max_examples=200)
@@ -91,4 +91,4 @@ def test_any_toml_is_a_configuration_or_a_config_error(document: dict[str, Toml]
 def test_a_key_is_found_on_its_line_whatever_stands_before_it(document: dict[str, Toml]) -> None:
     sites = '[[site]]\nname = "a"\n[[site.daemon]]\nname = "d"\naddress = "h:1"\n'
     text = f"other = {written(list(document.values()))}\ncluster = {written(document)}\n{sites}"
-    assert Lines(text).of(("site", 0, "daemon", 0, "address")) == text.count("\n")
+    assert KeyLines(text).of(("site", 0, "daemon", 0, "address")) == text.count("\n")

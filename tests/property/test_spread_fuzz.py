@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from antiphon.errors import BadFrame
 from antiphon.spreadwire import greeting
-from antiphon.spreadwire.incoming import Incoming
-from antiphon.spreadwire.outgoing import Outgoing
+from antiphon.spreadwire.from_spread import FromSpread
+from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.types import Message
 from antiphon.wire import bundle, frames
 
@@ -47,7 +47,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @given(st.one_of(damaged(), st.binary(max_size=300)))
 def test_any_bytes_are_frames_or_bad_frames(data: bytes) -> None:
     try:
-        found, used, needed = Incoming(ME).split(data, 0)
+        found, used, needed = FromSpread(ME).split(data, 0)
     except BadFrame as error:
         assert error.reason
         return
@@ -62,10 +62,10 @@ def test_any_bytes_are_frames_or_bad_frames(data: bytes) -> None:
 
 def told(pieces: list[bytes]) -> list[object]:
     """What a daemon makes of a client's bytes that come in these pieces."""
-    incoming, kept, found = Incoming(ME), b"", []
+    from_spread, kept, found = FromSpread(ME), b"", []
     for piece in pieces:
         data = kept + piece
-        some, used, _ = incoming.split(data, 0)
+        some, used, _ = from_spread.split(data, 0)
         kept = data[used:]
         found += some
     assert not kept
@@ -100,12 +100,12 @@ def test_how_bytes_are_cut_makes_no_difference(sent: list[bytes], data: st.DataO
 def test_a_message_comes_out_as_it_came_in(sent: bytes) -> None:
     """But for the order of its own numbers, which is ours."""
     try:
-        found, _, _ = Incoming(ME).split(sent, 0)
+        found, _, _ = FromSpread(ME).split(sent, 0)
     except BadFrame:
         return
     for kind, frame in found:
         if kind == frames.FrameKind.BUNDLE:
-            translated, _ = Outgoing(("d1",)).translate(frame)
+            translated, _ = ToSpread(("d1",)).translate(frame)
             order = "<" if sent[0] & 0x80 and sent[3] & 0x80 else ">"
             kind_sent, sender, count, hint, size = struct.unpack_from(order + "I32si4si", sent)
             assert translated[:48] == struct.pack(

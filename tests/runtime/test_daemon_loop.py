@@ -95,10 +95,10 @@ def test_what_repeats_is_said_once_and_then_summed_up(
     monkeypatch.setattr(notices, "now_us", lambda: clock_us)
     quiet = Notices(logging.getLogger("antiphon.daemon"))
     for number in range(5):
-        quiet.say("bad", "bad input %d", number)
-    quiet.say("other", "something else")
+        quiet.warn("bad", "bad input %d", number)
+    quiet.warn("other", "something else")
     clock_us = notices.INTERVAL_US
-    quiet.say("bad", "bad input %d", 5)
+    quiet.warn("bad", "bad input %d", 5)
     assert [record.getMessage() for record in caplog.records] == [
         "bad input 0",
         "something else",

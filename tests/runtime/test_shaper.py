@@ -83,7 +83,7 @@ def test_the_seed_decides(path: Emulation) -> None:
 
 
 def test_a_full_path_loses_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shaper, "HELD_MAX_BYTES", 100)
+    monkeypatch.setattr(shaper, "DELAYED_MAX_BYTES", 100)
     shaping = Shaper({1: Emulation(delay_ms=1)}, "seed")
     shaping.take(train(9), 0)
     shaping.take(train(3), 0)

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 from virtual_library import Library, VirtualSession, use_library
 
-from antiphon.client import _recovery
+from antiphon.client import _reconnecting
 from antiphon.client._base import SessionBase
 from antiphon.client._ledger import Ledger
-from antiphon.client._outgoing import Outgoing
-from antiphon.client._recovery import Ask, Recovery, Wait
+from antiphon.client._reconnecting import Ask, ReconnectPlan, Wait
+from antiphon.client._send_queue import SendQueue
 from antiphon.client.events import Event, Reconnected
 from antiphon.config import LinkConfig, Settings
 from antiphon.errors import Disconnected
@@ -172,7 +172,7 @@ class Run:
     def _is_said(self) -> bool:
         words = set(self.last_words)
         return all(
-            words <= set(program.heard()) and not program.session._outgoing.unaccepted()
+            words <= set(program.heard()) and not program.session._send_queue.unaccepted()
             for program in self.living
             if program.session is not None
         )
@@ -234,7 +234,7 @@ class Run:
         if not session.is_present:
             end: Disconnected = session._disconnected()
             told.append((end.unknown, end.unknown_fate))
-        elif (left := session._outgoing.unaccepted()) != 0:
+        elif (left := session._send_queue.unaccepted()) != 0:
             yield f"{left} messages of {program.name} are not accepted in the end"
         fates = [*told, ((), 0)] if session.is_present else told
         if len(fates) != len(session.connections):
@@ -259,8 +259,8 @@ class Run:
             if asked != [turn[index % len(turn)] for index in range(len(asked))]:
                 yield f"{program.name} lost {lost} and asked {asked}"
             for index, wait_s in enumerate(waits):
-                most_s = min(_recovery.FIRST_WAIT_S * 2**index, _recovery.LAST_WAIT_S)
-                if not most_s * (1 - _recovery.SPREAD) <= wait_s <= most_s:
+                most_s = min(_reconnecting.FIRST_WAIT_S * 2**index, _reconnecting.LAST_WAIT_S)
+                if not most_s * (1 - _reconnecting.SPREAD) <= wait_s <= most_s:
                     yield f"{program.name} waited {wait_s} s"
 
     def _judge_end(self, program: Program, session: VirtualSession) -> Iterator[str]:
@@ -317,14 +317,14 @@ def accepts_too_much(original: object) -> object:
 
 
 def keeps_the_account(original: object) -> object:
-    def begin_again(self: Outgoing, sender: str, most: int, ledger: Ledger, diary: object = None) -> None:
+    def begin_again(self: SendQueue, sender: str, most: int, ledger: Ledger, diary: object = None) -> None:
         original(self, sender, most, self._ledger, diary)  # type: ignore[operator]
 
     return begin_again
 
 
 def asks_the_lost_one_first(original: object) -> object:
-    def order(self: Recovery, lost: str) -> tuple[str, ...]:
+    def order(self: ReconnectPlan, lost: str) -> tuple[str, ...]:
         return self.places
 
     return order
@@ -335,8 +335,8 @@ def asks_the_lost_one_first(original: object) -> object:
     [
         (SessionBase, "_come_back", forgets_groups),
         (Ledger, "accept", accepts_too_much),
-        (Outgoing, "begin_again", keeps_the_account),
-        (Recovery, "order", asks_the_lost_one_first),
+        (SendQueue, "begin_again", keeps_the_account),
+        (ReconnectPlan, "order", asks_the_lost_one_first),
     ],
     ids=["forgets groups", "accepts too much", "keeps the account", "asks the lost one first"],
 )
@@ -348,9 +348,9 @@ def test_planted_bugs_are_found(
 
 
 def test_the_route_begins_behind_the_lost_place_and_ends_in_time() -> None:
-    recovery = Recovery(("a", "b"), frames.Connect(2), 1.0, 0.3)
+    reconnect_plan = ReconnectPlan(("a", "b"), frames.Connect(2), 1.0, 0.3)
     now_s = 0.0
-    steps = recovery.route("a", may_try=lambda: True, now_s=lambda: now_s, chance=lambda: 0.0)
+    steps = reconnect_plan.route("a", may_try=lambda: True, now_s=lambda: now_s, chance=lambda: 0.0)
     told: list[Ask | Wait] = []
     failure: str | None = None
     with pytest.raises(StopIteration) as end:

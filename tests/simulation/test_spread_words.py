@@ -13,7 +13,7 @@ from antiphon.simulator import host
 from antiphon.simulator.client import Output, read_frame
 from antiphon.simulator.run import run_seed
 from antiphon.simulator.scenarios import plan_of
-from antiphon.spreadwire.outgoing import Outgoing
+from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.types import Cause, View, ViewId
 from antiphon.wire import bundle, frames
 
@@ -37,12 +37,12 @@ class Listener:
 
     def __init__(self, daemon_names: tuple[str, ...]) -> None:
         self.met: Counter[str] = Counter()
-        self._outgoing = Outgoing(daemon_names)
+        self._to_spread = ToSpread(daemon_names)
         self._order = {name: place for place, name in enumerate(daemon_names)}
         self._ids: dict[tuple[int, int, int], ViewId] = {}
 
     def compare(self, frame: bytes | bytearray | memoryview) -> None:
-        translated, is_membership = self._outgoing.translate(frame)
+        translated, is_membership = self._to_spread.translate(frame)
         found = frames_in(translated)
         if frame[4] == frames.FrameKind.BUNDLE:
             assert not is_membership

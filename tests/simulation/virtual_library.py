@@ -1,8 +1,9 @@
 """The client library's own reconnection in virtual time, against simulated daemons.
 
-Sessions here are the library's: `SessionBase` with its `Incoming`, `Outgoing`, ledgers and `Recovery.route`,
-which decide what has an unknown fate, which groups are joined again, where to ask and how long to wait. Only
-what moves bytes is imitated: a socket whose other end is a session of a simulated daemon.
+Sessions here are the library's: `SessionBase` with its `Incoming`, `SendQueue`, ledgers and
+`ReconnectPlan.route`, which decide what has an unknown fate, which groups are joined again, where to ask and
+how long to wait. Only what moves bytes is imitated: a socket whose other end is a session of a simulated
+daemon.
 """
 
 from collections import deque
@@ -13,7 +14,7 @@ from typing import Any
 from antiphon.client._base import SessionBase
 from antiphon.client._incoming import Incoming
 from antiphon.client._opening import Opened
-from antiphon.client._recovery import Ask, Recovery, Wait
+from antiphon.client._reconnecting import Ask, ReconnectPlan, Wait
 from antiphon.client.events import Event
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
@@ -160,12 +161,12 @@ class VirtualSocket:
 class VirtualSearch:
     """`Search` in virtual time."""
 
-    def __init__(self, session: "VirtualSession", recovery: Recovery) -> None:
+    def __init__(self, session: "VirtualSession", reconnect_plan: ReconnectPlan) -> None:
         library = self._library = session.library
         self._session = session
         self._is_stopped = False
         self.steps: list[Ask | Wait] = []
-        self._route = recovery.route(
+        self._route = reconnect_plan.route(
             session.address,
             may_try=session._may_try,
             now_s=lambda: library.world.now_us / 1e6,
@@ -205,7 +206,7 @@ class VirtualSearch:
 class VirtualSession(SessionBase):
     """A session of the library whose input and output take no thread and no loop."""
 
-    def __init__(self, library: "Library", opened: Opened, name: str, recovery: Recovery) -> None:
+    def __init__(self, library: "Library", opened: Opened, name: str, reconnect_plan: ReconnectPlan) -> None:
         self.library = library
         self.wanted_name = name
         self.connections: list[list[tuple[bytes, Service]]] = [[]]
@@ -214,7 +215,7 @@ class VirtualSession(SessionBase):
         """Each with the place that was lost."""
         self.complaints: list[str] = []
         """What the daemon could not carry out."""
-        super().__init__(opened, bundle=True, release=None, recovery=recovery, batches=None)
+        super().__init__(opened, bundle=True, release=None, reconnect_plan=reconnect_plan, batches=None)
         self._attach()
 
     def _attach(self) -> None:
@@ -232,7 +233,7 @@ class VirtualSession(SessionBase):
         return group in self._groups and self._incoming.effects[group] >= self._asked[group]
 
     def send(self, group: str, payload: bytes, service: Service, *, writes: bool) -> None:
-        self._outgoing.add(group, payload, service, 0, False)
+        self._send_queue.add(group, payload, service, 0, False)
         self.connections[-1].append((payload, service))
         if writes:
             self.write()
@@ -268,10 +269,10 @@ class VirtualSession(SessionBase):
     def write(self) -> None:
         if not self.is_present:
             return
-        self._outgoing.close_bundle()
-        while self._outgoing.queued_bytes:
+        self._send_queue.close_bundle()
+        while self._send_queue.queued_bytes:
             try:
-                self._outgoing.written(self._socket.sendmsg(self._outgoing.buffers()))
+                self._send_queue.written(self._socket.sendmsg(self._send_queue.buffers()))
             except BlockingIOError:
                 return
             except OSError as error:
@@ -286,14 +287,14 @@ class VirtualSession(SessionBase):
 
     def _cut(self) -> None:
         self._socket.close()
-        self._outgoing.drop()
+        self._send_queue.drop()
 
     def _over(self, reason: str) -> None:
         super()._over(reason)
         self._cut()
 
-    def _begin_search(self, recovery: Recovery) -> Any:
-        search = VirtualSearch(self, recovery)
+    def _begin_search(self, reconnect_plan: ReconnectPlan) -> Any:
+        search = VirtualSearch(self, reconnect_plan)
         self.searches.append((self.address, search))
         return search
 
@@ -323,7 +324,7 @@ class Library:
         if isinstance(opened, str):
             return None
         hello = frames.Connect(frames.PROTOCOL_VERSION, name, accepts=True)
-        return VirtualSession(self, opened, name, Recovery(places, hello, 1.0, limit_s))
+        return VirtualSession(self, opened, name, ReconnectPlan(places, hello, 1.0, limit_s))
 
     def open(self, place: str, name: str) -> Opened | str:
         """As `open_session`, of a daemon that is called `place`."""

@@ -8,9 +8,9 @@ import pytest
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.spreadwire import greeting, layout
+from antiphon.spreadwire.from_spread import FromSpread
 from antiphon.spreadwire.greeting import Refused
-from antiphon.spreadwire.incoming import Incoming
-from antiphon.spreadwire.outgoing import Outgoing
+from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.spreadwire.views import Views, pack_id
 from antiphon.types import Cause, Left, TransitionalSignal, View, ViewId
 from antiphon.wire import bundle, frames
@@ -120,7 +120,7 @@ TO_OTHERS_FROM_JAVA = (
 
 
 def read(name: str, data: bytes) -> list[tuple[int, bytes]]:
-    found, used, needed = Incoming(name).split(data, 5)
+    found, used, needed = FromSpread(name).split(data, 5)
     assert (used, needed) == (len(data), 0)
     return [(kind, bytes(frame)) for kind, frame in found]
 
@@ -148,26 +148,26 @@ def test_a_safe_multicast() -> None:
 def test_a_message_of_a_big_endian_client_as_it_comes_out() -> None:
     ((_, data),) = read("#jav#d1", FROM_JAVA)
     assert bundle.decode(data)[0].tag == 258
-    assert Outgoing(DAEMONS).translate(data) == (TO_OTHERS_FROM_JAVA, False)
+    assert ToSpread(DAEMONS).translate(data) == (TO_OTHERS_FROM_JAVA, False)
 
 
 def test_a_message_of_a_little_endian_client_comes_out_as_it_came() -> None:
     ((_, data),) = read(ALICE, SAFE_MULTICAST)
-    assert Outgoing(DAEMONS).translate(data) == (SAFE_MULTICAST, False)
+    assert ToSpread(DAEMONS).translate(data) == (SAFE_MULTICAST, False)
 
 
 def test_a_hint_without_a_marker_in_a_little_endian_frame_is_copied() -> None:
     """Some clients write so: nobody can tell what they mean, and nobody need."""
     odd = SAFE_MULTICAST[:40] + octets("00 02 01 00") + SAFE_MULTICAST[44:]
     ((_, data),) = read(ALICE, odd)
-    assert Outgoing(DAEMONS).translate(data) == (odd, False)
+    assert ToSpread(DAEMONS).translate(data) == (odd, False)
 
 
 def test_bits_that_we_do_not_know_are_delivered() -> None:
     """Libraries on top of the toolkit's rely on it."""
     flushed = octets("a0 40 00 f1") + SAFE_MULTICAST[4:]
     ((_, data),) = read(ALICE, flushed)
-    assert Outgoing(DAEMONS).translate(data) == (flushed, False)
+    assert ToSpread(DAEMONS).translate(data) == (flushed, False)
 
 
 def test_consecutive_messages_become_one_bundle() -> None:
@@ -176,13 +176,13 @@ def test_consecutive_messages_become_one_bundle() -> None:
     assert [kind for kind, _ in found] == [1, 2, 1, 1]
     counts = [len(bundle.decode(data)) for kind, data in found if kind == 1]
     assert counts == [3, 2, 1]
-    assert Outgoing(DAEMONS).translate(found[0][1])[0] == 3 * SAFE_MULTICAST
+    assert ToSpread(DAEMONS).translate(found[0][1])[0] == 3 * SAFE_MULTICAST
 
 
 @pytest.mark.parametrize("size", range(len(SAFE_MULTICAST)))
 def test_what_is_not_whole_waits(size: int) -> None:
     data = A_JOIN + SAFE_MULTICAST[:size]
-    found, used, needed = Incoming(ALICE).split(data, 0)
+    found, used, needed = FromSpread(ALICE).split(data, 0)
     assert (len(found), used) == (1, len(A_JOIN))
     assert needed == (len(SAFE_MULTICAST) if size >= layout.HEADER_BYTES else 0)
 
@@ -214,7 +214,7 @@ def changed(data: bytes, at: int, new: str) -> bytes:
 )
 def test_what_no_client_may_send_has_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(BadFrame, match=reason):
-        Incoming(ALICE).split(data, 0)
+        FromSpread(ALICE).split(data, 0)
 
 
 def test_what_spread_ignores_is_ignored() -> None:
@@ -331,7 +331,7 @@ def test_our_own_messages() -> None:
     )
     start = octets("c8 00 00 80") + field("#ann#d2") + octets("02 00 00 00 80 f9 ff 80")
     groups = field("news") + field(ALICE)
-    assert Outgoing(DAEMONS).translate(data) == (
+    assert ToSpread(DAEMONS).translate(data) == (
         start + octets("03 00 00 00") + groups + b"one" + start + octets("00 00 00 00") + groups,
         False,
     )
@@ -341,7 +341,7 @@ def test_the_stamp_of_a_batch_is_no_message() -> None:
     names = bundle.names_area("#spark#d2", ["news"])
     bodies = [b"q/1/0/1-1/0", b"row"]
     data = b"".join(bundle.encode(names, 1, Service.AGREED, bodies, flags=bundle.Flag.BATCH))
-    translated, _ = Outgoing(DAEMONS).translate(data)
+    translated, _ = ToSpread(DAEMONS).translate(data)
     assert translated.endswith(octets("03 00 00 00") + field("news") + b"row")
     assert len(translated) == 48 + 32 + 3
 
@@ -351,7 +351,7 @@ def test_the_stamp_of_a_batch_is_no_message() -> None:
     [frames.Accepted(3), frames.Problem("already-joined", "twice"), frames.Goodbye("stopping", "it ends")],
 )
 def test_what_spread_has_no_word_for_is_left_out(value: frames.FromDaemon) -> None:
-    assert Outgoing(DAEMONS).translate(frames.encode_control(value)) == (b"", False)
+    assert ToSpread(DAEMONS).translate(frames.encode_control(value)) == (b"", False)
 
 
 def test_numbers_of_messages_in_both_orders() -> None:
@@ -362,8 +362,8 @@ def test_numbers_of_messages_in_both_orders() -> None:
 
 def test_a_bundle_whose_header_is_known_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"".join(bundle.encode(bundle.names_area("#ann#d2", ["news"]), 1, Service.AGREED, [b"one"]))
-    expected = Outgoing(DAEMONS).translate(data)
-    outgoing = Outgoing(DAEMONS)
-    outgoing.header = bundle.parse(data)
+    expected = ToSpread(DAEMONS).translate(data)
+    to_spread = ToSpread(DAEMONS)
+    to_spread.header = bundle.parse(data)
     monkeypatch.setattr(bundle, "parse", lambda frame: pytest.fail("it was parsed again"))
-    assert outgoing.translate(data) == expected
+    assert to_spread.translate(data) == expected

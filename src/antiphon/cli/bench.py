@@ -30,7 +30,7 @@ class Case(NamedTuple):
     daemons: int = 1
     """In each site."""
     protocol: Protocol = "hop"
-    """Of the links between sites."""
+    """The protocol of the links between sites."""
     is_bundled: bool = True
     """Whether the sender's library bundles."""
     has_all: bool = False
@@ -232,7 +232,7 @@ def priority(
 
     All are at one daemon and send agreed messages at the same time, to groups of their own with members at
     another daemon. The link between the two carries 10 MB/s, so that the queues are in the daemon. `ratio` is
-    the latency of low priority while nobody has more, divided by that of high priority.
+    the latency of low priority while no session has a higher one, divided by that of high priority.
 
     \b
     Example:

@@ -48,7 +48,7 @@ def campaign(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Run many simulator seeds on Spark and hold their traces against the promises, in one job a wave.
+    """Run many simulator seeds on Spark and check their traces against the promises, in one job a wave.
 
     Each run is judged twice, by the simulator's oracle and by the conformance job; both must find it clean.
     What is in DIR already is not run again. Exits 0 if all properties are kept, 1 if not.

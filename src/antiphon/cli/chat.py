@@ -18,7 +18,8 @@ from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.words import lagging, listed, printable, returned
 
 LEAVE_TIMEOUT_S = 5.0
-"""A leave waits while the daemons find out who is still there; nobody who wants to go waits longer."""
+"""A leave waits while the daemons change their view; the user who wants to leave waits no longer than
+this."""
 HELP = """\
   a line        goes to the group
   /to NAME ...  goes to one session only: use its private name, such as #bob#oslo1
@@ -36,7 +37,7 @@ def chat(
     reconnect: Reconnect = False,
     trace: TraceFolder = None,
 ) -> None:
-    """Join GROUP, send what you type, see what everybody says and who comes and goes.
+    """Join GROUP, send what you type, and show the messages of all members and who joins and leaves.
 
     \b
     Example:

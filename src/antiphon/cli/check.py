@@ -1,4 +1,5 @@
-"""The verb `check`: traces of any runs, simulated or real, held against the promised properties on Spark."""
+"""The verb `check`: traces of any runs, simulated or real, checked against the promised properties on
+Spark."""
 
 import os
 import tempfile
@@ -21,11 +22,11 @@ _DETAILED_RUNS = 5
 """Violations of more runs than these, per property, are only counted; `--json` and `--out` tell more."""
 _VERDICT = "verdict.jsonl"
 _DRIVER_MEMORY = "4g"
-"""For everything that Spark does on this machine; what does not fit goes to the disk."""
+"""Memory for everything that Spark does on this machine; what does not fit goes to the disk."""
 _SMALL_BYTES = 100_000_000
-"""Of traces, some 400,000 events."""
+"""Traces up to this size, some 400,000 events, are small."""
 _PARTITIONS_PER_CORE = 8
-"""So that a task has memory enough for its part of tens of millions of events; Spark joins tiny parts."""
+"""Enough parts that a task has memory for its part of tens of millions of events; Spark joins tiny parts."""
 
 
 def check(
@@ -47,9 +48,9 @@ def check(
     master: Master = None,
     json: Json = False,
 ) -> None:
-    """Hold the traces in DIR against the properties of Extended Virtual Synchrony.
+    """Check the traces in DIR against the properties of Extended Virtual Synchrony.
 
-    Exits 0 if all are kept; otherwise 1, and tells which property was broken in which run, by whom.
+    Exits 0 if all are kept; otherwise 1, and tells which property was broken in which run, by which process.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ def _sentences(record: dict[str, Any]) -> Iterator[str]:
 
 
 def changes(record: dict[str, Any]) -> Iterator[str]:
-    """Who was lost and who came."""
+    """The daemons that were lost and those that came."""
     if record.get("lost"):
         yield f"Lost {listed(record['lost'])}."
     if record.get("joined"):

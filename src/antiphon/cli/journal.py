@@ -38,7 +38,7 @@ def journal(
         typer.Option(
             "--fsync",
             metavar="POLICY",
-            help="When rows are forced to disk: always (before anybody reads them), interval or never.",
+            help="When rows are forced to disk: always (before a reader gets them), interval or never.",
         ),
     ] = "interval",
     fsync_ms: Annotated[
@@ -57,7 +57,9 @@ def journal(
     ] = None,
     linger_ms: Annotated[
         int,
-        typer.Option("--linger-ms", min=0, metavar="MS", help="How long a row waits for company on its way."),
+        typer.Option(
+            "--linger-ms", min=0, metavar="MS", help="How long a row waits to be sent together with others."
+        ),
     ] = 10,
     address: Address = None,
     name: Name = "",
@@ -92,7 +94,7 @@ def journal(
         name=name,
         reconnect=reconnect,
         trace=trace,
-        told=lambda gap: _say("gap", msgspec.to_builtins(gap), json),
+        told=lambda gap: _report("gap", msgspec.to_builtins(gap), json),
         noted=_note,
     )
     code = 0
@@ -103,9 +105,9 @@ def journal(
             log = running.log
             have = {"endpoint": running.endpoint, "journal": log.journal, "dir": str(folder)}
             offsets = {"earliest": log.earliest, "latest": log.latest}
-            _say("serving", {**have, **offsets, "groups": running.groups, "cut": log.cut}, json)
+            _report("serving", {**have, **offsets, "groups": running.groups, "cut": log.cut}, json)
             running.run(lambda: bool(told))
-        _say("ended", {"journal": log.journal, "latest": running.latest}, json)
+        _report("ended", {"journal": log.journal, "latest": running.latest}, json)
         if signal.SIGINT in told:
             code = 128 + signal.SIGINT
             raise KeyboardInterrupt  # so that it ends as every verb does on Ctrl-C
@@ -133,8 +135,8 @@ def _policy(word: str) -> Any:
         raise UsageError(f"unknown policy {word!r} for --fsync; known: {known}") from None
 
 
-def _say(event: str, fields: Mapping[str, Any], json: bool) -> None:
-    """One line on stdout, at once: somebody may be waiting for the endpoint."""
+def _report(event: str, fields: Mapping[str, Any], json: bool) -> None:
+    """Print one line on stdout, unbuffered: a script may be waiting for the endpoint."""
     if json:
         show_json({"event": event, **fields})
     else:
@@ -143,7 +145,7 @@ def _say(event: str, fields: Mapping[str, Any], json: bool) -> None:
 
 
 def _note(what: str | Reconnected) -> None:
-    """A line on stderr for whoever watches: the daemon is lost, or there is one again."""
+    """Print a line on stderr for people: the daemon is lost, or there is one again."""
     line = f"lost the daemon, looking for one: {what}"
     if isinstance(what, Reconnected):
         line = f"back, at {what.daemon} ({what.address}) as {what.name}"

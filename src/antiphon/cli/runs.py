@@ -14,7 +14,7 @@ SUMMARY_LINES = (
     "{installations:,} daemon views installed, {deliveries_after_change:,} deliveries after the first",
     "{crashes:,} crashes, {restarts:,} restarts, {partitions:,} partitions and cuts",
 )
-"""Of the fields of `told_of`."""
+"""The lines of a summary, made of the fields of `told_of`."""
 
 
 def seed_range(text: str, *, part: str | None = None, example: str = "0-199") -> range:

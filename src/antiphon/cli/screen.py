@@ -1,4 +1,4 @@
-"""What a person sees: text on stdout, progress on stderr, both plain where nobody is watching."""
+"""What a person sees: text on stdout, progress on stderr, both plain where the output is no terminal."""
 
 import sys
 from collections.abc import Callable, Iterator

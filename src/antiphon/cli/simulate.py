@@ -55,7 +55,7 @@ def simulate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run the protocols on simulated networks and hold every run against the promised properties.
+    """Run the protocols on simulated networks and check every run against the promised properties.
 
     Exits 0 if all are kept; otherwise 1, with the seed, the property and the command that repeats it.
 

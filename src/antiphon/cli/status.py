@@ -16,7 +16,7 @@ from antiphon.client import ask_status
 from antiphon.words import counted, duration, listed, printable, printable_parts, size
 
 SILENCE_MAX_US = 5_000_000
-"""An open link hears a hello far more often than that, even if nobody sends anything."""
+"""An open link receives a hello far more often than that, even when it is idle."""
 MEMBERS_SHOWN = 8
 SHOWN = 50
 """Groups and sessions that a person can take in; `--most` shows more."""
@@ -66,7 +66,7 @@ def status(
     ] = None,
 ) -> None:
     """Show whether the cluster is whole and messages flow, why its view last changed, what ordering waits for
-    and who is slow.
+    and which sessions are slow.
 
     Exits 0 if every daemon of the cluster is in the view of the daemon at ADDRESS and messages flow, 1 if not
     or if no daemon answers.
@@ -219,7 +219,7 @@ def _view(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _ordering(ordering: dict[str, Any], daemon: str) -> str:
-    """What delivery waits for. Bundles are held until every daemon is known to have them."""
+    """What delivery waits for. Bundles are stored until every daemon is known to have them."""
     if not ordering["bundles_held"]:
         return "ordering: nothing waits"
     held = f"{counted(ordering['bundles_held'], 'bundle')} ({ordering['bytes_held']:,} bytes)"

@@ -9,8 +9,8 @@ from weakref import WeakSet
 from antiphon import limits
 from antiphon.client._incoming import GOODBYE_CODE, Incoming
 from antiphon.client._opening import Opened
-from antiphon.client._outgoing import Outgoing
-from antiphon.client._recovery import Recovery, Search
+from antiphon.client._reconnecting import ReconnectPlan, Search
+from antiphon.client._send_queue import SendQueue
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Reconnected
 from antiphon.errors import BadFrame, Disconnected, UsageError
@@ -35,7 +35,7 @@ class SessionBase(ABC):
         *,
         bundle: bool,
         release: Callable[[], None] | None,
-        recovery: Recovery | None,
+        reconnect_plan: ReconnectPlan | None,
         batches: BatchMemory | None,
     ) -> None:
         welcome = opened.welcome
@@ -46,7 +46,7 @@ class SessionBase(ABC):
         self._ready = opened.incoming.ready
         if batches is not None:
             self._incoming.batches = batches
-        self._outgoing = Outgoing(
+        self._send_queue = SendQueue(
             welcome.name,
             gathers=bundle,
             message_max_bytes=min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
@@ -58,7 +58,7 @@ class SessionBase(ABC):
         """Joins and leaves asked for, by group."""
         self._release = release
         """Stops the embedded daemon, if this session brought its own."""
-        self._recovery = recovery
+        self._reconnect_plan = reconnect_plan
         """How to come back after a loss; None: the session ends with its connection."""
         self._loss: str | None = None
         """Why there is no connection now, while the session is trying to get another."""
@@ -127,7 +127,7 @@ class SessionBase(ABC):
             raise UsageError(f"this session has already joined {group!r}")
         if len(self._groups) >= limits.GROUPS_PER_SESSION_MAX:
             raise UsageError(f"a session may be in at most {limits.GROUPS_PER_SESSION_MAX:,} groups")
-        self._outgoing.control(frames.Join(group))
+        self._send_queue.control(frames.Join(group))
         self._groups[group] = None
         self._asked[group] += 1
 
@@ -135,23 +135,23 @@ class SessionBase(ABC):
         check_group(group)
         if group not in self._groups:
             raise UsageError(f"this session has not joined {group!r}")
-        self._outgoing.control(frames.Leave(group))
+        self._send_queue.control(frames.Leave(group))
         del self._groups[group]
         self._asked[group] += 1
 
     def _lost(self, reason: str) -> None:
         """The connection has ended without our wish: look for another if that is wanted, or else end."""
-        if self._recovery is None or self._is_over:
+        if self._reconnect_plan is None or self._is_over:
             self._over(reason)
         elif self._loss is None:
-            search = self._search = self._begin_search(self._recovery)
+            search = self._search = self._begin_search(self._reconnect_plan)
             self._cut()
             self._loss = self._in_words(reason)
             search.start()  # last: another thread may have ended the session, and the search, meanwhile
 
-    def _begin_search(self, recovery: Recovery) -> Search:
+    def _begin_search(self, reconnect_plan: ReconnectPlan) -> Search:
         return Search(
-            recovery, self._address, may_try=self._may_try, found=self._found, failed=self._not_found
+            reconnect_plan, self._address, may_try=self._may_try, found=self._found, failed=self._not_found
         )
 
     def _may_try(self) -> bool:
@@ -167,7 +167,7 @@ class SessionBase(ABC):
 
     @abstractmethod
     def _cut(self) -> None:
-        """The connection is lost: let go of it, and let everybody who waits for it see that."""
+        """The connection is lost: close it, and wake every call that waits for it."""
 
     @abstractmethod
     def _found(self, opened: Opened) -> None:
@@ -180,8 +180,9 @@ class SessionBase(ABC):
     def _come_back(self, opened: Opened) -> None:
         """Go on over another connection: a new session for the daemon, the same for the application.
 
-        The caller sees to it that nobody writes or reads meanwhile. What was asked for before and has not
-        taken effect has now, since the old memberships are over; except for the groups that are joined again.
+        The caller makes sure that no other thread writes or reads meanwhile. What was asked for before and
+        has not taken effect has now, since the old memberships are over; except for the groups that are
+        joined again.
         """
         assert self._loss is not None
         welcome = opened.welcome
@@ -194,7 +195,7 @@ class SessionBase(ABC):
             reason=self._loss,
         )
         self._socket.close()
-        self._outgoing.begin_again(
+        self._send_queue.begin_again(
             welcome.name,
             min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
             opened.incoming.ledger,
@@ -204,7 +205,7 @@ class SessionBase(ABC):
         for group, asked in self._asked.items():
             self._incoming.effects[group] = asked - (group in self._groups)
         for group in self._groups:
-            self._outgoing.control(frames.Join(group))
+            self._send_queue.control(frames.Join(group))
         self._socket, self._address, self._welcome = opened.socket, opened.address, welcome
         self._socket.setblocking(False)
         self._search = None
@@ -231,10 +232,10 @@ class SessionBase(ABC):
         return True
 
     def _in_words(self, reason: str) -> str:
-        """Why the connection is over; the daemon's own last word counts for more than what the socket says.
+        """Why the connection is over; the daemon's goodbye takes precedence over the error of the socket.
 
-        That word cannot reach a library that has stopped reading because nobody takes its events: then this
-        is told instead, being the likely reason.
+        The goodbye cannot reach a library that has stopped reading because the application takes no events:
+        then that is given instead, as the likely reason.
         """
         goodbye = self._incoming.goodbye
         if goodbye is not None:
@@ -271,9 +272,9 @@ class SessionBase(ABC):
         return self._unconfirmed(self._end_reason or CLOSED)
 
     def _unconfirmed(self, reason: str) -> Disconnected:
-        incoming, outgoing = self._incoming, self._outgoing
-        count = incoming.untold_count + outgoing.unaccepted()
-        return Disconnected(reason, count, (*incoming.untold, *outgoing.unknown()))
+        incoming, send_queue = self._incoming, self._send_queue
+        count = incoming.untold_count + send_queue.unaccepted()
+        return Disconnected(reason, count, (*incoming.untold, *send_queue.unknown()))
 
     def _close_error(self) -> Disconnected | None:
         """What `close` must raise: None if the daemon confirmed, no fate is open, or it was told before."""

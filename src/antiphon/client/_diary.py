@@ -60,7 +60,7 @@ class Diary:
         self._daemon = welcome.daemon
         self._identity = b"%d,%d,%d," % (welcome.daemon_number, incarnation, welcome.session)
         self._sequence = 0
-        """Of the last message, join or leave: what its daemon will call it."""
+        """The number that the daemon will give to the last message, join or leave."""
         self._views: dict[str, ViewNumber] = {}
         self._is_over = False
         self._unwritten_bytes = 0

@@ -34,7 +34,7 @@ class _Return(Struct, frozen=True):
     lost: Ledger
     fresh: Ledger
     cause: str
-    """Of the end of the old session, in a word."""
+    """Why the old session ended, as one word."""
     diary: Diary | None
 
 
@@ -60,7 +60,7 @@ class Incoming:
         self.goodbye: frames.Goodbye | None = None
         self.status: frames.Status | None = None
         self.ledger = Ledger()
-        """Of the connection that is being read."""
+        """The ledger of the connection that is being read."""
         self.untold: list[Sent] = []
         self.untold_count = 0
         """Messages of earlier connections whose unknown fate was thrown away by `drop`, and how many."""
@@ -73,7 +73,8 @@ class Incoming:
         self.diary: Diary | None = None
         """The trace of the session that brought what is decoded now, if one is kept."""
         self._reached = self.ledger
-        """Of the connection that brought what is decoded now; behind `ledger` while a `_Return` waits."""
+        """The ledger of the connection that brought what is decoded now; behind `ledger` while a `_Return`
+        waits."""
         self._events: deque[tuple[_Item, int]] = deque()
         self._drops = False
         self._buffer = bytearray(BUFFER_BYTES)

@@ -50,7 +50,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.welcome: frames.Welcome | None = None
-        """Who we are for the daemon of this connection."""
+        """The daemon's answer, with the identity that it gave to this connection."""
         self.accepted = 0
         """The daemon has accepted everything up to this number."""
         self._sequence = 0

@@ -28,11 +28,11 @@ DEFAULT_ADDRESS = "unix:/tmp/antiphon.sock"
 ADDRESS_VARIABLE = "ANTIPHON"
 TRACE_VARIABLE = "ANTIPHON_TRACE"
 SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:)")
-"""Between two addresses in one text; a path may have commas of its own."""
+"""Separates two addresses in one text; a path may have commas of its own."""
 SEND_BUFFER_BYTES = 1024 * 1024
 """Room in the kernel for several bundles, so that a sender and its daemon need not alternate."""
 QUEUE_FULL_PAUSE_S = 0.01
-"""Between two attempts to get into a unix listener's queue."""
+"""How long to wait between two attempts to get into a unix listener's queue."""
 
 
 class Opened(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Opened(Struct, frozen=True):
     incoming: Incoming
 
     def abandon(self) -> None:
-        """Nobody wants it any more."""
+        """Close the connection: the session that asked for it is over."""
         self.socket.close()
         self.incoming.end_diary()
 

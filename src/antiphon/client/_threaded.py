@@ -5,7 +5,7 @@ out at once unless the last write was a moment ago; then it opens a bundle, whic
 thread writes it soon after if it does not fill up first. While a send waits for a full socket it also reads,
 up to the usual bound: a program that sends much before it receives does not block itself.
 
-A connection that is lost is noted by a thread that holds `_receiving`; from then on nobody touches the
+A connection that is lost is noted by a thread that holds `_receiving`; from then on no thread touches the
 socket. If the session may reconnect, a thread of its own looks for another connection and puts it in place
 while it holds `_sending`. Until then senders wait without that lock, and receivers hand out what has arrived.
 """
@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from antiphon.client._base import CLOSED, SessionBase
 from antiphon.client._opening import Opened
-from antiphon.client._recovery import Recovery
+from antiphon.client._reconnecting import ReconnectPlan
 from antiphon.client.batches import BatchMemory
 from antiphon.errors import BadFrame, Disconnected
 
@@ -40,10 +40,12 @@ class ThreadedSession(SessionBase):
         *,
         bundle: bool = True,
         release: Callable[[], None] | None = None,
-        recovery: Recovery | None = None,
+        reconnect_plan: ReconnectPlan | None = None,
         batches: BatchMemory | None = None,
     ) -> None:
-        super().__init__(opened, bundle=bundle, release=release, recovery=recovery, batches=batches)
+        super().__init__(
+            opened, bundle=bundle, release=release, reconnect_plan=reconnect_plan, batches=batches
+        )
         self._sending = threading.Lock()
         self._receiving = threading.Lock()
         self._present = threading.Event()
@@ -60,7 +62,7 @@ class ThreadedSession(SessionBase):
         self._ended(CLOSED)
         self._hang_up()
         with self._sending, self._receiving:
-            self._outgoing.drop()
+            self._send_queue.drop()
             self._socket.close()
         if self._flusher is not None:
             self._wake_flusher.set()
@@ -86,7 +88,7 @@ class ThreadedSession(SessionBase):
 
     def _cut(self) -> None:
         self._present.clear()
-        self._hang_up()  # wakes a sender that waits for room; the descriptor is closed when nobody uses it
+        self._hang_up()  # wakes a sender that waits for room; the descriptor is closed when no call uses it
 
     def _hang_up(self) -> None:
         with suppress(OSError):  # the daemon may have been faster
@@ -125,7 +127,7 @@ class ThreadedSession(SessionBase):
     def _opened_bundle(self) -> None:
         """A message has opened a bundle: write it now, or let it gather more if we wrote a moment ago."""
         if time.monotonic() - self._last_write_s > GATHER_S:
-            self._outgoing.close_bundle()
+            self._send_queue.close_bundle()
             self._write()
         elif not self._flusher_watches:
             self._flusher_watches = True
@@ -138,15 +140,15 @@ class ThreadedSession(SessionBase):
 
     def _write(self, deadline_s: float | None = None) -> None:
         """Write all that is queued, waiting for the daemon where needed."""
-        outgoing = self._outgoing
-        while outgoing.queued_bytes:
+        send_queue = self._send_queue
+        while send_queue.queued_bytes:
             try:
-                outgoing.written(self._socket.sendmsg(outgoing.buffers()))
+                send_queue.written(self._socket.sendmsg(send_queue.buffers()))
             except (BlockingIOError, InterruptedError):
                 self._wait_writable(deadline_s)
             except OSError as error:
                 self._read_rest(error.strerror or str(error))
-                outgoing.drop()
+                send_queue.drop()
                 if self._loss is not None:
                     return  # `Reconnected` will tell what became of it
                 raise self._disconnected() from None
@@ -166,7 +168,7 @@ class ThreadedSession(SessionBase):
                 self._receiving.release()
 
     def _flush_soon(self) -> None:
-        """The flusher: writes the open bundle once nobody has added to it between two looks, or after
+        """The flusher: writes the open bundle once nothing was added to it between two looks, or after
         `LOOKS_MAX` looks in any case. It sleeps while nothing gathers."""
         while self._end_reason is None:
             self._wake_flusher.wait()
@@ -176,8 +178,8 @@ class ThreadedSession(SessionBase):
             while self._flusher_watches and self._end_reason is None:
                 time.sleep(GATHER_S)
                 with self._sending:
-                    outgoing = self._outgoing
-                    now = (outgoing.bundle_count, outgoing.open_count)
+                    send_queue = self._send_queue
+                    now = (send_queue.bundle_count, send_queue.open_count)
                     looks = looks + 1 if now[0] == seen[0] else 1
                     if now == seen or looks >= LOOKS_MAX:
                         self._flush_gathered()
@@ -185,14 +187,14 @@ class ThreadedSession(SessionBase):
 
     def _flush_gathered(self) -> None:
         """Write the open bundle; stop watching if there is none."""
-        if self._is_over or self._loss is not None or not self._outgoing.open_count:
+        if self._is_over or self._loss is not None or not self._send_queue.open_count:
             self._flusher_watches = False
             return
-        self._outgoing.close_bundle()
+        self._send_queue.close_bundle()
         try:
             self._write()
         except Disconnected:
-            self._end_told = False  # nobody heard: the next call of the application tells it
+            self._end_told = False  # this thread cannot tell the application; its next call does
 
     # Reading; the caller holds `_receiving` ---------------------------------------------------------------
 
@@ -249,20 +251,23 @@ class ThreadedSession(SessionBase):
                 self._receiving.release()
 
     def _offer(self) -> bool:
-        """Write without waiting what is still here: whoever waits for an answer wants the question out.
+        """Write without waiting what is still queued: a caller that waits for an answer needs its request
+        sent.
 
         Tells whether something remains. If another thread is sending, that one sees to it; if the daemon
         has hung up, the reading finds out why.
         """
-        outgoing = self._outgoing
-        if not (outgoing.open_count or outgoing.queued_bytes) or not self._sending.acquire(blocking=False):
+        send_queue = self._send_queue
+        if not (send_queue.open_count or send_queue.queued_bytes) or not self._sending.acquire(
+            blocking=False
+        ):
             return False
         try:
             if self._is_cut:
                 return False
-            outgoing.close_bundle()
-            while outgoing.queued_bytes:
-                outgoing.written(self._socket.sendmsg(outgoing.buffers()))
+            send_queue.close_bundle()
+            while send_queue.queued_bytes:
+                send_queue.written(self._socket.sendmsg(send_queue.buffers()))
             return False
         except (BlockingIOError, InterruptedError):
             return True

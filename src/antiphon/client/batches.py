@@ -6,9 +6,9 @@ each of the latest batches of each query, the ranges of messages that have come 
 batches have no order here: a batch that is older than others, such as one of a backfill, is as new as any.
 
 Only what is known to be a copy is dropped. Of a batch that came so long ago that its ranges are forgotten,
-the number is known, not what came: it is delivered as a whole, counted, and told in the log.
+the number is known, not what came: it is delivered as a whole, counted, and logged.
 
-The memory lasts as long as its session, through every reconnection. Whoever needs a longer one gives
+The memory lasts as long as its session, through every reconnection. A program that needs a longer one gives
 `connect(batches=...)` one of its own: a journal fills it from the rows that it has written.
 """
 

@@ -9,10 +9,10 @@ from typing import Any, Self
 from antiphon import limits
 from antiphon.client._base import CLOSE_TIMEOUT_S
 from antiphon.client._opening import addresses, ask_status, request, trace_folder
-from antiphon.client._outgoing import Groups, Payload
+from antiphon.client._send_queue import Groups, Payload
 from antiphon.client._threaded import ThreadedSession
 from antiphon.client.batches import BatchMemory
-from antiphon.client.connecting import open_with, recovery_for
+from antiphon.client.connecting import open_with, reconnect_plan_for
 from antiphon.client.events import Event
 from antiphon.errors import Disconnected
 from antiphon.service import Service
@@ -76,11 +76,11 @@ class Session(ThreadedSession):
         with self._sending:
             if self._loss is not None or self._end_reason is not None or self._closed:
                 self._wait_present()
-            outgoing = self._outgoing
-            outgoing.add(groups, payload, service, tag, self_discard)
-            if outgoing.queued_bytes:
+            send_queue = self._send_queue
+            send_queue.add(groups, payload, service, tag, self_discard)
+            if send_queue.queued_bytes:
                 self._write()
-            elif outgoing.open_count == 1:
+            elif send_queue.open_count == 1:
                 self._opened_bundle()
 
     def send_many(
@@ -107,15 +107,15 @@ class Session(ThreadedSession):
                 self.send(groups, payload, service, tag=tag, self_discard=self_discard)
             return
         with self._sending:
-            outgoing = self._outgoing
+            send_queue = self._send_queue
             try:
                 for payload in payloads:
                     self._wait_present()
-                    outgoing.add(groups, payload, service, tag, self_discard)
-                    if outgoing.queued_bytes:
+                    send_queue.add(groups, payload, service, tag, self_discard)
+                    if send_queue.queued_bytes:
                         self._write()
             finally:
-                outgoing.close_bundle()
+                send_queue.close_bundle()
             self._write()
 
     def _send_batch(
@@ -132,7 +132,7 @@ class Session(ThreadedSession):
             while at < len(payloads):
                 self._wait_present()
                 some = payloads[at : at + limits.BUNDLE_MESSAGES_MAX]
-                at += self._outgoing.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
+                at += self._send_queue.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
                 self._write()
 
     def flush(self) -> None:
@@ -140,7 +140,7 @@ class Session(ThreadedSession):
         connection: then `Reconnected` tells of it."""
         with self._sending:
             self._wait_present()
-            self._outgoing.close_bundle()
+            self._send_queue.close_bundle()
             self._write()
 
     def wait_accepted(self) -> None:
@@ -151,7 +151,7 @@ class Session(ThreadedSession):
         ends first.
         """
         self.flush()
-        self._read_until(lambda: not self._outgoing.unaccepted())
+        self._read_until(lambda: not self._send_queue.unaccepted())
 
     def status(self) -> dict[str, Any]:
         """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
@@ -255,9 +255,9 @@ class Session(ThreadedSession):
                 raise TimeoutError
             try:
                 if self._loss is not None:
-                    self._over(self._loss)  # nobody need look for another connection
+                    self._over(self._loss)  # no need to look for another connection
                 if self._end_reason is None:
-                    self._outgoing.control(frames.Disconnect())
+                    self._send_queue.control(frames.Disconnect())
                     self._write(deadline_s)
             finally:
                 self._sending.release()
@@ -294,7 +294,7 @@ def connect(
     places = () if embedded else addresses(address)
     hello = request(name, priority, views, slow)
     folder = trace_folder(trace)
-    recovery = recovery_for(
+    reconnect_plan = reconnect_plan_for(
         places,
         hello,
         reconnect=reconnect,
@@ -303,4 +303,4 @@ def connect(
         trace=folder,
     )
     opened, release = open_with(places, hello, embedded=embedded, timeout_s=timeout_s, trace=folder)
-    return Session(opened, bundle=bundle, release=release, recovery=recovery, batches=batches)
+    return Session(opened, bundle=bundle, release=release, reconnect_plan=reconnect_plan, batches=batches)

@@ -9,7 +9,7 @@ from typing import Any
 
 from antiphon.client import _embedded
 from antiphon.client._opening import Opened, addresses, open_session, request, trace_folder
-from antiphon.client._recovery import Recovery
+from antiphon.client._reconnecting import ReconnectPlan
 from antiphon.client.batches import BatchMemory
 from antiphon.client.session import Session
 from antiphon.errors import UsageError
@@ -28,7 +28,7 @@ class Connecting:
         bundle: bool,
         embedded: bool,
         timeout_s: float,
-        recovery: Recovery | None,
+        reconnect_plan: ReconnectPlan | None,
         batches: BatchMemory | None,
         trace: Path | None,
     ) -> None:
@@ -37,7 +37,7 @@ class Connecting:
         self._bundle = bundle
         self._embedded = embedded
         self._timeout_s = timeout_s
-        self._recovery = recovery
+        self._reconnect_plan = reconnect_plan
         self._batches = batches
         self._trace = trace
         self._session: Session | None = None
@@ -63,7 +63,11 @@ class Connecting:
             opening.add_done_callback(_abandon)
             raise
         return Session(
-            opened, bundle=self._bundle, release=release, recovery=self._recovery, batches=self._batches
+            opened,
+            bundle=self._bundle,
+            release=release,
+            reconnect_plan=self._reconnect_plan,
+            batches=self._batches,
         )
 
     def _open_here(self) -> tuple[Opened, Callable[[], None] | None]:
@@ -96,7 +100,7 @@ def open_with(
         raise
 
 
-def recovery_for(
+def reconnect_plan_for(
     places: tuple[str, ...],
     hello: frames.Connect,
     *,
@@ -104,11 +108,11 @@ def recovery_for(
     timeout_s: float,
     limit_s: float,
     trace: Path | None = None,
-) -> Recovery | None:
+) -> ReconnectPlan | None:
     """How to come back, if that is wanted and there is somewhere to come back to."""
     if not limit_s > 0:
         raise UsageError(f"reconnect_timeout_s must be more than 0, not {limit_s!r}")
-    return Recovery(places, hello, timeout_s, limit_s, trace) if reconnect and places else None
+    return ReconnectPlan(places, hello, timeout_s, limit_s, trace) if reconnect and places else None
 
 
 def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]") -> None:
@@ -178,7 +182,7 @@ def connect(
         bundle=bundle,
         embedded=embedded,
         timeout_s=timeout_s,
-        recovery=recovery_for(
+        reconnect_plan=reconnect_plan_for(
             places,
             hello,
             reconnect=reconnect,

@@ -17,15 +17,15 @@ class Sent(Struct, frozen=True):
 
 
 class Reconnected(Struct, frozen=True):
-    """The connection was lost and there is a new one, on which the stream goes on: for everybody else a new
-    session with a new identity.
+    """The connection was lost and there is a new one, on which the stream goes on. The other members see a
+    new session with a new identity.
 
     What was delivered to the groups in between never comes. The memberships of the old session are over; a
     `View` with the cause JOIN follows for each of `groups`, at the place where the new session is a member.
     """
 
     old_name: str
-    """The private name until now; messages to it reach nobody any more."""
+    """The private name until now; messages to it are not delivered any more."""
     name: str
     daemon: str
     address: str

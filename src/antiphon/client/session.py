@@ -22,8 +22,8 @@ from typing import Any, Self
 from antiphon import limits
 from antiphon.client._base import CLOSE_TIMEOUT_S, CLOSED, SessionBase
 from antiphon.client._opening import Opened, ask_status
-from antiphon.client._outgoing import Groups, Payload
-from antiphon.client._recovery import Recovery
+from antiphon.client._reconnecting import ReconnectPlan
+from antiphon.client._send_queue import Groups, Payload
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event
 from antiphon.errors import BadFrame, Disconnected
@@ -65,14 +65,16 @@ class Session(SessionBase):
         *,
         bundle: bool = True,
         release: Callable[[], None] | None = None,
-        recovery: Recovery | None = None,
+        reconnect_plan: ReconnectPlan | None = None,
         batches: BatchMemory | None = None,
     ) -> None:
-        super().__init__(opened, bundle=bundle, release=release, recovery=recovery, batches=batches)
+        super().__init__(
+            opened, bundle=bundle, release=release, reconnect_plan=reconnect_plan, batches=batches
+        )
         self._loop = asyncio.get_running_loop()
         self._fd = self._socket.fileno()
-        self._holds = False
-        """Whether the next send must look up first: ended, socket full, or the loop's turn."""
+        self._sends_wait = False
+        """Whether the next send must wait first: session ended, socket full, or the loop's turn."""
         self._gathers = False
         """Whether messages wait for the end of this turn, because some were sent in it already."""
         self._turn_bytes = 0
@@ -95,7 +97,7 @@ class Session(SessionBase):
         Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
         the library has taken the request. A cancelled join may still take effect.
         """
-        while self._holds:
+        while self._sends_wait:
             await self._wait_turn()
         self._ask_join(group)
         self._push()
@@ -108,7 +110,7 @@ class Session(SessionBase):
         Returns when this session is no member any more; without `wait`, when the library has taken the
         request.
         """
-        while self._holds:
+        while self._sends_wait:
             await self._wait_turn()
         self._ask_leave(group)
         self._push()
@@ -129,11 +131,11 @@ class Session(SessionBase):
         Returns when the library has taken the message; waits while the daemon takes no more, or while the
         session reconnects. With `self_discard` this session does not get the message even if it is a member.
         """
-        while self._holds:
+        while self._sends_wait:
             await self._wait_turn()
-        outgoing = self._outgoing
-        outgoing.add(groups, payload, service, tag, self_discard)
-        if outgoing.queued_bytes or not self._gathers:
+        send_queue = self._send_queue
+        send_queue.add(groups, payload, service, tag, self_discard)
+        if send_queue.queued_bytes or not self._gathers:
             self._push()
 
     async def send_many(
@@ -151,32 +153,32 @@ class Session(SessionBase):
         An error or a cancellation in the middle leaves those before it sent. With `batch`, the stamp of the
         first one, receivers drop those that they had before with the same stamps.
         """
-        outgoing = self._outgoing
+        send_queue = self._send_queue
         if batch is not None:
             waiting = list(payloads)
             at = 0
             while at < len(waiting):
-                while self._holds:
+                while self._sends_wait:
                     await self._wait_turn()
                 some = waiting[at : at + limits.BUNDLE_MESSAGES_MAX]
-                at += outgoing.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
+                at += send_queue.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
                 self._push()
             return
-        add = outgoing.add
+        add = send_queue.add
         for payload in payloads:
-            while self._holds:
+            while self._sends_wait:
                 await self._wait_turn()
             add(groups, payload, service, tag, self_discard)
-            if outgoing.queued_bytes or not self._gathers:
+            if send_queue.queued_bytes or not self._gathers:
                 self._push()
 
     async def flush(self) -> None:
         """Wait until everything sent so far has been handed to the operating system, or is lost with the
         connection: then `Reconnected` tells of it."""
         if self._fd >= 0:
-            self._outgoing.close_bundle()
+            self._send_queue.close_bundle()
             self._write()
-        while self._outgoing.queued_bytes or self._loss is not None:
+        while self._send_queue.queued_bytes or self._loss is not None:
             self._drained.clear()
             await self._drained.wait()
         if self._end_reason is not None:
@@ -193,7 +195,7 @@ class Session(SessionBase):
         self._awaits_effects += 1
         try:
             self._read_again()
-            while self._outgoing.unaccepted() or self._loss is not None:
+            while self._send_queue.unaccepted() or self._loss is not None:
                 if self._is_over:
                     raise self._disconnected()
                 self._arrived.clear()
@@ -251,7 +253,7 @@ class Session(SessionBase):
         if self._closed:
             return
         self._closed = True
-        self._holds = True
+        self._sends_wait = True
         try:
             error = await self._say_goodbye()
         finally:
@@ -282,7 +284,7 @@ class Session(SessionBase):
         if self._loss is not None:
             self._over(self._loss)
         if self._end_reason is None:
-            self._outgoing.control(frames.Disconnect())
+            self._send_queue.control(frames.Disconnect())
             self._push()
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
@@ -294,7 +296,7 @@ class Session(SessionBase):
         return self._close_error()
 
     def _over(self, reason: str) -> None:
-        """The session has ended: let go of the socket, keep the events, wake everybody."""
+        """The session has ended: close the socket, keep the events, wake all waiting calls."""
         super()._over(reason)
         self._cut()
 
@@ -304,8 +306,8 @@ class Session(SessionBase):
             self._loop.remove_writer(self._fd)
             self._socket.close()
             self._fd = -1
-        self._outgoing.drop()
-        self._holds = True
+        self._send_queue.drop()
+        self._sends_wait = True
         self._blocked = False
         self._arrived.set()
         self._drained.set()
@@ -313,7 +315,7 @@ class Session(SessionBase):
     def _forked(self) -> None:
         super()._forked()
         self._fd = -1
-        self._holds = True
+        self._sends_wait = True
 
     # Coming back ------------------------------------------------------------------------------------------
 
@@ -328,7 +330,7 @@ class Session(SessionBase):
             self._loop.call_soon_threadsafe(self._give_up, failure)
 
     def _go_on(self, opened: Opened) -> None:
-        """Everything is as after connecting; whoever waits goes on."""
+        """The state is that after connecting; waiting calls go on."""
         if self._loss is None:  # closed meanwhile
             opened.abandon()
             return
@@ -336,11 +338,11 @@ class Session(SessionBase):
         self._fd = self._socket.fileno()
         self._reads = True
         self._loop.add_reader(self._fd, self._readable)
-        self._holds = False
+        self._sends_wait = False
         self._gathers = False
         self._arrived.set()
         self._drained.set()
-        if self._outgoing.queued_bytes:
+        if self._send_queue.queued_bytes:
             self._push()
 
     def _give_up(self, failure: str) -> None:
@@ -361,30 +363,30 @@ class Session(SessionBase):
 
     def _push(self) -> None:
         """Something was sent: write it if the connection is idle or a bundle's worth is waiting."""
-        outgoing = self._outgoing
+        send_queue = self._send_queue
         if self._blocked:
-            self._holds = self._closed or outgoing.queued_bytes >= QUEUE_MAX_BYTES
+            self._sends_wait = self._closed or send_queue.queued_bytes >= QUEUE_MAX_BYTES
         elif not self._gathers:
-            outgoing.close_bundle()
+            send_queue.close_bundle()
             self._write()
             self._gathers = True
             self._turn_bytes = 0
             self._loop.call_soon(self._turn)
-        elif outgoing.queued_bytes >= WRITE_BYTES:
+        elif send_queue.queued_bytes >= WRITE_BYTES:
             self._write()
 
     def _turn(self) -> None:
         """Once per turn of the loop while gathering: write what has gathered, or become idle."""
         if self._blocked or self._fd < 0:
             return  # `_writable` or `_go_on` goes on from here
-        outgoing = self._outgoing
-        outgoing.close_bundle()
-        busy = outgoing.queued_bytes + self._turn_bytes
+        send_queue = self._send_queue
+        send_queue.close_bundle()
+        busy = send_queue.queued_bytes + self._turn_bytes
         self._write()
         self._turn_bytes = 0
         if self._blocked or self._fd < 0:
             return
-        self._holds = self._closed
+        self._sends_wait = self._closed
         if busy:
             self._loop.call_soon(self._turn)
         else:
@@ -392,23 +394,23 @@ class Session(SessionBase):
 
     def _write(self) -> None:
         """Give the socket what it takes now; watch it if that is not everything."""
-        outgoing = self._outgoing
-        while outgoing.queued_bytes and not self._blocked:
+        send_queue = self._send_queue
+        while send_queue.queued_bytes and not self._blocked:
             try:
-                count = self._socket.sendmsg(outgoing.buffers())
+                count = self._socket.sendmsg(send_queue.buffers())
             except (BlockingIOError, InterruptedError):
                 self._blocked = True
-                self._holds = self._closed or outgoing.queued_bytes >= QUEUE_MAX_BYTES
+                self._sends_wait = self._closed or send_queue.queued_bytes >= QUEUE_MAX_BYTES
                 self._loop.add_writer(self._fd, self._writable)
             except OSError as error:
                 self._read_rest()
                 self._lost(error.strerror or str(error))
                 return
             else:
-                outgoing.written(count)
+                send_queue.written(count)
                 self._turn_bytes += count
         if self._turn_bytes >= WRITE_BYTES:
-            self._holds = True
+            self._sends_wait = True
 
     def _writable(self) -> None:
         """The socket takes more: go on, and gather again once the queue is empty."""
@@ -418,7 +420,7 @@ class Session(SessionBase):
         self._write()
         if self._blocked or self._fd < 0:
             return
-        self._holds = self._closed
+        self._sends_wait = self._closed
         self._drained.set()
         self._loop.call_soon(self._turn)
 
@@ -427,7 +429,8 @@ class Session(SessionBase):
     async def _wait_effect(self, group: str) -> None:
         """Wait until the joins and leaves of `group` asked for so far have taken effect.
 
-        Events are queued meanwhile even beyond the usual bound: nobody may be there to take them.
+        Events are queued meanwhile even beyond the usual bound: the application may have no task that takes
+        them.
         """
         asked = self._asked[group]
         effects = self._incoming.effects

@@ -41,7 +41,7 @@ import msgspec
 from antiphon.config.addresses import UNIX_PATH_MAX_BYTES, address, check_listener
 from antiphon.config.checks import check
 from antiphon.config.faults import Fault, explain, explain_syntax, read_complaint
-from antiphon.config.lines import Lines
+from antiphon.config.key_lines import KeyLines
 from antiphon.config.timing import Timing
 from antiphon.config.values import (
     Config,
@@ -85,7 +85,7 @@ def parse(text: str, source: str = "configuration") -> Config:
     try:
         return check(*_convert(tree))
     except Fault as fault:
-        raise ConfigError(explain(fault, source, Lines(text).of(fault.key))) from None
+        raise ConfigError(explain(fault, source, KeyLines(text).of(fault.key))) from None
 
 
 def build(

@@ -70,7 +70,7 @@ def explain(fault: Fault, source: str, line: int | None = None) -> str:
 
 
 def _quoted(name: str) -> str:
-    """As TOML writes it: only a name that is not a plain word needs quotes."""
+    """A name as TOML writes it: only one that is not a plain word needs quotes."""
     return name if re.fullmatch(r"[\w-]+", name) else repr(name)
 
 

@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import Struct
 
 HELLO_SHARE = (4, 7)
-"""Of the least suspicion: two daemons that are idle hear each other so often. In what is left of it, a daemon
-that does not answer is asked at least five times more."""
+"""How often two idle daemons hear each other, as a share of the least suspicion. In what is left of it, a
+daemon that does not answer is asked at least five times more."""
 ASKS_PER_SUSPICION = 16
 """A daemon that owes an answer is asked again after the least suspicion, divided by this, or after the time
 that an answer may take."""

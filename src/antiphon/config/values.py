@@ -11,7 +11,7 @@ from antiphon.errors import ConfigError
 from antiphon.types import SlowPolicy
 
 _AMOUNT_MAX = 1_000_000_000
-"""Of anything: bytes, milliseconds or cost. Beyond it a number is a slip, and infinity is one."""
+"""The largest value of bytes, milliseconds or cost. A greater number, or infinity, is a mistake."""
 
 Positive = Annotated[float, Meta(gt=0, le=_AMOUNT_MAX)]
 Milliseconds = Annotated[float, Meta(ge=0, le=_AMOUNT_MAX)]
@@ -24,7 +24,8 @@ SiteProtocol = Literal["ring"]
 """What carries everything between the daemons of two sites."""
 
 SITE_COST = 0.01
-"""Of the path between two daemons of one site: less than any detour through another site is worth."""
+"""The cost of the path between two daemons of one site: lower than that of any detour through another
+site."""
 
 
 # The tables of the file -----------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 SPREAD_PORT = 4_803
-"""Where Spread's clients look if nobody tells them."""
+"""The default port of Spread's clients."""
 
 
 class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,16 +113,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     input_total_bytes: Annotated[int, Meta(ge=4 * limits.FRAME_MAX_BYTES, le=_AMOUNT_MAX)] = (
         limits.CLIENTS_INPUT_MAX_BYTES
     )
-    """Of all clients together. A quarter of it must hold the largest frame."""
+    """The bound for all clients together. The largest frame must fit into a quarter of it."""
     output_total_bytes: BufferBytes = limits.CLIENTS_OUTPUT_MAX_BYTES
     frame_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.FRAME_PATIENCE_US / 1_000
     """How long a client may leave a large frame unfinished while others wait for room."""
     slow_policy: SlowPolicy = "disconnect"
-    """For sessions that do not choose one themselves."""
+    """The policy for sessions that do not choose one themselves."""
     slow_patience_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.SLOW_PATIENCE_US / 1_000
     """How long those who send to a slow session wait while it hardly reads, before only its queue grows."""
     slow_own_patience_ms: Annotated[float, Meta(ge=0, le=3_600_000)] = limits.SLOW_OWN_PATIENCE_US / 1_000
-    """The same for what the slow session sends to itself."""
+    """The patience with what the slow session sends to itself."""
     check_addresses: bool = True
     """Whether a datagram counts only if it comes from the address of the daemon that it names."""
     membership: Preset = "wan"
@@ -187,12 +188,12 @@ class Config(Struct, frozen=True, dict=True):
 
     @cached_property
     def daemon_names(self) -> tuple[str, ...]:
-        """By daemon number."""
+        """The names of all daemons, by daemon number."""
         return tuple(daemon.name for _, daemon in self.daemons())
 
     @cached_property
     def daemon_count(self) -> int:
-        """In all sites together."""
+        """The number of daemons in all sites together."""
         return len(self.daemon_names)
 
     def site_of(self, daemon: int) -> int:

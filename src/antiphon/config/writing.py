@@ -15,7 +15,7 @@ def as_toml(config: Config) -> str:
 
 
 def _without_none(value: Any) -> Any:
-    """The same without the keys that are left to the defaults, which TOML has no value for."""
+    """The value without the keys that are left to the defaults: TOML has no value for these."""
     match value:
         case dict():
             return {key: _without_none(part) for key, part in value.items() if part is not None}

@@ -4,11 +4,11 @@ import asyncio
 import time
 
 _BUSY_S = 18.0
-"""What the story needs when nobody reads: connecting, travelling, measuring."""
+"""What the story needs without pauses for reading: connecting, sending, measuring."""
 _READING_S = 64.0
 """The sum of all pauses at the speed at which people read."""
 _STORY_SHARE = 0.9
-"""Of the whole time; the rest is left to the reader's own experiments."""
+"""The story's share of the whole time; the rest is left to the reader's own experiments."""
 _ABRIDGED_BELOW_S = 20.0
 
 

@@ -1,4 +1,4 @@
-"""Who plays: a person is a session and a memory of everything delivered to it."""
+"""The people of the demo: each is a session and a memory of everything delivered to it."""
 
 import asyncio
 import time
@@ -75,7 +75,7 @@ class Person:
         return [seen.event for seen in self.seen[since:] if isinstance(seen.event, Message)]
 
     def texts(self, since: int = 0) -> list[str]:
-        """The same as "who: what"."""
+        """The messages as "sender: text"."""
         return [f"{speaker(message)}: {message.payload.decode()}" for message in self.messages(since)]
 
     def view(self, group: str) -> View | None:
@@ -84,7 +84,7 @@ class Person:
         return next((event for event in views if isinstance(event, View) and event.group == group), None)
 
     def view_ids(self) -> set[ViewId]:
-        """Of all views seen."""
+        """The identifiers of all views seen."""
         return {seen.event.id for seen in self.seen if isinstance(seen.event, View)}
 
     async def depart(self) -> None:
@@ -100,5 +100,5 @@ def first_name(private_name: str) -> str:
 
 
 def speaker(message: Message) -> str:
-    """Who sent it."""
+    """The name of the sender."""
     return first_name(message.sender)

@@ -14,7 +14,7 @@ from antiphon.demo.story import Story
 
 SITES_MAX = len(CITIES)
 DAEMONS_MAX = 4
-"""Of a site. They share one interpreter; more of them would show its limits instead of ours."""
+"""The most daemons of a site. They share one interpreter; more would show its limits instead of ours."""
 
 
 async def play(console: Console, seconds: float | None, sites: int, daemons: int, trace: Path | None) -> None:
@@ -28,7 +28,7 @@ async def play(console: Console, seconds: float | None, sites: int, daemons: int
             async with asyncio.timeout(seconds):
                 await story.tell()
         page.say(
-            "The time is up: everybody disconnects and the daemons stop."
+            "The time is up: all sessions disconnect and the daemons stop."
             if story.is_told
             else "The time is up before the end of the story; `antiphon demo --seconds 60` has enough."
         )

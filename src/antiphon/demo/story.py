@@ -48,7 +48,7 @@ class Story:
         self._delta_ms = cluster.config.settings.delta_ms
 
     async def tell(self) -> None:
-        """The whole story; whatever happens, everybody goes home at the end."""
+        """Tell the whole story; whatever happens, all sessions are closed at the end."""
         try:
             for chapter in (
                 self._set_the_scene,
@@ -75,7 +75,7 @@ class Story:
         page.say(
             f"Each site runs {daemons}. A program connects to a daemon next to it, and the daemons carry "
             "messages between the sites. Here all of them live in this process, talk over real UDP sockets, "
-            "and hold every packet back for as long as it would travel:"
+            "and delay every packet for as long as it would travel:"
         )
         pairs = combinations(self._cities, 2)
         page.table(
@@ -95,8 +95,8 @@ class Story:
         page = self._page
         page.chapter("A group and its views")
         page.say(
-            "A group is a name. Whoever joins it gets what is sent to it. Each change gives every member a "
-            "new view: who is in the group now, and why it changed."
+            "A group is a name. A session that joins it gets what is sent to it. Each change gives every "
+            "member a new view: who is in the group now, and why it changed."
         )
         for city in self._cities:
             person = await Person.arrive(city.person, self._cluster.addresses(city), self._cluster.trace)
@@ -112,7 +112,7 @@ class Story:
         page = self._page
         page.chapter("One order, or none")
         page.say(
-            "Everybody speaks at the same moment. RELIABLE messages are delivered as the network brings "
+            "All members send at the same moment. RELIABLE messages are delivered as the network brings "
             "them: nothing is lost, but each place has an order of its own."
         )
         self._side_by_side(await self._all_speak(Service.RELIABLE))
@@ -135,7 +135,7 @@ class Story:
         )
         page.chapter("What an order costs")
         page.say(
-            f"{sender.name} in {near.name} sends to {receiver.name} in {far.name}, while everybody else is "
+            f"{sender.name} in {near.name} sends to {receiver.name} in {far.name}, while all others are "
             "silent. A stronger promise needs to hear from more sites before it can deliver:"
         )
         theory_ms = {
@@ -159,8 +159,8 @@ class Story:
         page.table(("service", "delivered", "theory, at most", "measured"), rows)
         page.say(
             "Measured is the median of a few. The theory counts the network only; this machine adds its own "
-            "moments. When all sites are busy talking, AGREED comes down towards D, because nobody has to be "
-            "waited for."
+            "moments. When all sites are busy talking, AGREED comes down towards D, because no site has to "
+            "be waited for."
         )
         await self._pace.read(8)
 
@@ -216,7 +216,7 @@ class Story:
         await distant.session.join(GROUP)
         await self._everyone_sees_members(len(self._people))
         page.say(
-            f"{distant.name} is back. Now the network between {city} and everybody else is cut. The daemons "
+            f"{distant.name} is back. Now the network between {city} and all other sites is cut. The daemons "
             "notice the silence and agree, on each side, on who is left. A signal says: from here on nothing "
             "is promised about those who are out of reach. The next view tells who is left. Both sides go on."
         )
@@ -238,7 +238,9 @@ class Story:
         self._side_by_side(told)
         same = all(_unsignalled(column) == _unsignalled(told[0]) for column in told[: len(others)])
         page.check("each side saw one story", same, dict(zip(self._names(), told, strict=True)))
-        page.say("Nobody was told a lie, and nobody had to stop. What to do with two histories is up to you.")
+        page.say(
+            "No member got a wrong view, and none had to stop. What to do with two histories is up to you."
+        )
         await self._pace.read(8)
 
     async def _crash(self) -> None:
@@ -410,7 +412,7 @@ def _news(event: Event) -> str:
         case View():
             return f"{_line(event)} ({_because(event)})"
         case TransitionalSignal():
-            return "signal: somebody is out of reach"
+            return "signal: some members are out of reach"
         case Reconnected():
             return f"reconnected: {returned(event)}"
         case _:

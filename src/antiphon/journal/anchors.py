@@ -7,7 +7,7 @@ by its identity, a view by its group and its name. Where there is none before, t
 do.
 
 Journals on the two sides of a partition have different histories for a while. A row that only one side has is
-not found at the other, and that is the answer: nobody guesses.
+not found at the other, and that is the answer: there is no guess.
 """
 
 from typing import Literal
@@ -36,10 +36,10 @@ class Anchor(Struct, frozen=True, omit_defaults=True):
     incarnation: int = 0
     session: int = 0
     sequence: int = 0
-    """Of a message: its identity."""
+    """Identifies a message."""
     group: str = ""
     view: str = ""
-    """Of a view: which one."""
+    """Identifies a view."""
 
     def __str__(self) -> str:
         if self.kind == "message":

@@ -24,7 +24,7 @@ class OffsetsRemoved(JournalError):
 
 
 class OtherJournal(JournalError):
-    """Whoever answers is not the journal that the offsets belong to."""
+    """The journal that answers is not the one that the offsets belong to."""
 
 
 class NoSuchPlace(JournalError):

@@ -31,7 +31,7 @@ class Identity(Struct, frozen=True):
 
     format: int
     journal: str
-    """Offsets mean something together with this; it changes if rows that somebody may have read were lost."""
+    """Offsets are valid together with this name; it changes if rows that a reader may have got were lost."""
     boot: str
     """The boot of the machine in which the last writer began."""
     is_clean: bool
@@ -66,7 +66,7 @@ class Folder:
             raise UsageError(f"another journal is writing to {path}") from None
 
     def identity(self) -> Identity | None:
-        """Who the journal is; None in a new folder."""
+        """The identity of the journal; None in a new folder."""
         try:
             data = (self.path / _IDENTITY).read_bytes()
         except FileNotFoundError:

@@ -2,7 +2,7 @@
 
 What is safe when. A batch that `append` has written survives the death of this process, whatever the policy:
 the system has it. Whether it survives a loss of power is the policy's: with ALWAYS each batch is on disk
-before anybody can read it; with INTERVAL all but the last moments are; with NEVER the system decides.
+before a reader can get it; with INTERVAL all but the last moments are; with NEVER the system decides.
 Readers see a batch as soon as `append` returns, and never half of one. A disk that is full ends the append
 with an error and leaves the log as it was.
 """
@@ -35,7 +35,7 @@ from antiphon.journal.segment import (
 )
 
 INDEXES_KEPT = 64
-"""Full segments whose blocks stay in memory after somebody has looked something up in them."""
+"""Full segments whose blocks stay in memory after a lookup in them."""
 BUFFERS_MAX = 512
 """Buffers in one scatter-gather write; systems allow at least this many."""
 
@@ -99,12 +99,12 @@ class Log:
         self.state = self.before
         """What it is a member of now; stands at the start of each new segment."""
         self.journal_before = ""
-        """The name that the journal had, if rows that somebody may have read can have been lost since."""
+        """The name that the journal had, if rows that a reader may have got can have been lost since."""
         if known is None and recovered.segments:
             raise JournalError(
                 f"{self._folder.path} has segments but no journal.json to say whose they are; put it back"
             )
-        # Without any row nobody can tell which offsets were given out before.
+        # Without any row it is unknown which offsets were given out before.
         journal = new_journal() if known is None or not recovered.segments else known.journal
         if known is not None:
             lost_power = not known.is_clean and not known.is_synced and known.boot != this_boot()
@@ -263,7 +263,7 @@ class Log:
     # Retention --------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """To be called now and then: removes what is too old, and ends a segment that holds old rows."""
+        """Remove what is too old, and end a segment that has old rows. To be called regularly."""
         now_us = time.time_ns() // 1_000
         age_s = self.settings.keep_age_s
         writing = self._writing

@@ -35,7 +35,7 @@ class _Stamped(Struct, frozen=True):
     blocks: list[tuple[Block, int]]
     """Each with the position at which it ends."""
     is_near: bool
-    """So near to the end of the journal that damage is an error."""
+    """Whether it is so near to the end of the journal that damage is an error."""
 
 
 def remembered(log: Log) -> BatchMemory:
@@ -92,5 +92,5 @@ def _note(memory: BatchMemory, batch: pa.RecordBatch) -> None:
     is_same = pc.and_(pc.equal(lts[1:], lts[:-1]), pc.equal(distance[1:], distance[:-1]))
     starts = [0, *pc.add(pc.indices_nonzero(pc.invert(is_same)), 1).to_pylist(), rows.num_rows]
     for start, end in pairwise(starts):
-        with suppress(UsageError):  # what is no stamp, nobody can send again
+        with suppress(UsageError):  # a text that is no stamp cannot come from a sender that repeats a batch
             memory.note(BatchStamp.parse(rows.column("batch")[start].as_py()), end - start)

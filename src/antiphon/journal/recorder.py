@@ -5,7 +5,7 @@ What the client has ready is taken in one turn and becomes one batch, up to a bo
 waits a moment for more, because each batch costs the same however many rows it has.
 
 A membership that begins when the journal has rows already (a restart, or another connection after one was
-lost) begins with a gap. It tells which views the journal is in again, so the first events are held back
+lost) begins with a gap. It tells which views the journal is in again, so the first events are retained
 until it is a member of every group, or until they become too many.
 """
 
@@ -23,7 +23,7 @@ from antiphon.client.events import Event, Reconnected
 from antiphon.errors import AntiphonError, Disconnected
 from antiphon.journal.log import Log
 from antiphon.journal.rows import Rows
-from antiphon.journal.state import Gap, State
+from antiphon.journal.state import Gap, JournalState
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
 
 BATCH_ROWS = 16_384
@@ -31,8 +31,8 @@ BATCH_BYTES = 8 * 1024 * 1024
 """A batch is written when it has one of these."""
 TICK_S = 0.25
 """How often the recorder looks up when nothing comes: for retention, and for the wish to end."""
-HELD_MAX = 100_000
-HELD_MAX_BYTES = 64 * 1024 * 1024
+RETAINED_MAX = 100_000
+RETAINED_MAX_BYTES = 64 * 1024 * 1024
 """Events that wait for the views after a gap; more are not worth the wait."""
 FAREWELL_S = 5.0
 """How long an ending journal waits until it has left its groups."""
@@ -43,7 +43,7 @@ class Missed(Struct, frozen=True):
 
     cause: str
     why: str
-    before: State
+    before: JournalState
     last_us: int
 
 
@@ -72,15 +72,15 @@ class Recorder:
         self._noted = noted
         self._is_away = False
         self._rows = Rows()
-        self._state = State(session.name, self._groups)
+        self._state = JournalState(session.name, self._groups)
         self._last_us = log.last_us
         self._left: set[str] = set()
         self._next_tick_s = 0.0
         self._missed: Missed | None = None
         self._expected: set[str] = set()
         """Groups whose first view of this membership has not come."""
-        self._held: list[tuple[Sequence[Event], int]] = []
-        self._held_count = self._held_bytes = 0
+        self._retained: list[tuple[Sequence[Event], int]] = []
+        self._retained_count = self._retained_bytes = 0
         self._untold: list[Gap] = []
         """Gaps that are about to be written."""
         if log.latest:
@@ -162,7 +162,7 @@ class Recorder:
             elif self._missed is None:
                 self._record(run, now_us)
             else:
-                self._hold(run, now_us)
+                self._retain(run, now_us)
 
     def _record(self, run: Sequence[Event], now_us: int) -> None:
         """Make rows of a bundle, or of one other event."""
@@ -196,7 +196,7 @@ class Recorder:
 
     # Gaps -------------------------------------------------------------------------------------------------
 
-    def _miss(self, cause: str, why: str, before: State) -> None:
+    def _miss(self, cause: str, why: str, before: JournalState) -> None:
         self._missed = Missed(cause, why, before, self._last_us)
         self._expected = set(self._groups)
 
@@ -208,7 +208,7 @@ class Recorder:
             self._noted(event)
         self._release()
         self._miss("reconnect", event.reason, self._state)
-        self._state = State(event.name, self._groups)
+        self._state = JournalState(event.name, self._groups)
 
     def _note_loss(self, loss: str | None) -> None:
         if loss is not None and not self._is_away:
@@ -216,26 +216,30 @@ class Recorder:
             if self._noted is not None:
                 self._noted(loss)
 
-    def _hold(self, run: Sequence[Event], now_us: int) -> None:
+    def _retain(self, run: Sequence[Event], now_us: int) -> None:
         """Keep events until it is known in which views the journal is again."""
-        self._held.append((run, now_us))
-        self._held_count += len(run)
-        self._held_bytes += sum(len(event.payload) for event in run if isinstance(event, Message))
+        self._retained.append((run, now_us))
+        self._retained_count += len(run)
+        self._retained_bytes += sum(len(event.payload) for event in run if isinstance(event, Message))
         event = run[0]
         if isinstance(event, View) and event.cause is Cause.JOIN and self._state.name in event.changed:
             self._expected.discard(event.group)
-        if not self._expected or self._held_count >= HELD_MAX or self._held_bytes >= HELD_MAX_BYTES:
+        if (
+            not self._expected
+            or self._retained_count >= RETAINED_MAX
+            or self._retained_bytes >= RETAINED_MAX_BYTES
+        ):
             self._release()
 
     def _release(self) -> None:
-        """Write the gap, then what was held back for it."""
+        """Write the gap, then what was retained for it."""
         missed = self._missed
         if missed is None:
             return
-        held, self._held = self._held, []
-        self._held_count = self._held_bytes = 0
+        retained, self._retained = self._retained, []
+        self._retained_count = self._retained_bytes = 0
         self._missed = None
-        events = [run[0] for run, _ in held]
+        events = [run[0] for run, _ in retained]
         views = {event.group: str(event.id) for event in reversed(events) if isinstance(event, View)}
         log = self._journal
         gap = Gap(
@@ -243,16 +247,16 @@ class Recorder:
             log.latest + self._rows.count - 1,
             missed.last_us,
             missed.before,
-            State(self._state.name, self._groups, views),
+            JournalState(self._state.name, self._groups, views),
             log.journal_before if missed.cause == "restart" else "",
             log.cut if missed.cause == "restart" else (),
             may_be_incomplete=bool(self._expected),
         )
-        now_us = held[0][1] if held else time.time_ns() // 1_000
+        now_us = retained[0][1] if retained else time.time_ns() // 1_000
         self._rows.add_gap(self._groups, missed.cause, msgspec.json.encode(gap), now_us)
         self._untold.append(gap)
-        for run, held_us in held:
-            self._record(run, held_us)
+        for run, retained_us in retained:
+            self._record(run, retained_us)
 
 
 def bundles(events: list[Event]) -> Iterator[list[Event]]:

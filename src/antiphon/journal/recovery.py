@@ -1,10 +1,10 @@
 """A journal's folder after whatever happened to it: segments in order, a tail that is whole, an index for
 each.
 
-A writer that is killed leaves the beginning of a batch at the end of the last segment: it is cut off. Nobody
-can have read it. Other damage at the end (a flipped bit, zeros after a loss of power) is cut off as well and
-kept beside the segment, and the journal gets another name, because offsets that somebody has read may now be
-given to other rows. Damage anywhere else is told and left alone.
+A writer that is killed leaves the beginning of a batch at the end of the last segment: it is cut off. No
+reader can have got it. Other damage at the end (a flipped bit, zeros after a loss of power) is cut off as
+well and kept beside the segment, and the journal gets another name, because offsets that a reader has got may
+now be given to other rows. Damage anywhere else is reported and left alone.
 """
 
 import os
@@ -31,7 +31,7 @@ from antiphon.journal.segment import (
     scan,
     write_index,
 )
-from antiphon.journal.state import Gap, State, decode_state
+from antiphon.journal.state import Gap, JournalState, decode_state
 
 
 class Recovered(Struct, frozen=True):
@@ -110,7 +110,7 @@ def _head_bytes(path: Path) -> int:
 
 
 def _keep_aside(path: Path, position: int) -> None:
-    """Damaged bytes are evidence; somebody may even find good rows behind the damage."""
+    """Damaged bytes are evidence, and there may be good rows behind the damage."""
     with path.open("rb") as file:
         file.seek(position)
         path.with_suffix(".damaged").write_bytes(file.read())
@@ -122,10 +122,10 @@ def _remove_stray_indexes(folder: Path) -> None:
             index.unlink()
 
 
-def last_state(segments: list[Summary]) -> State:
+def last_state(segments: list[Summary]) -> JournalState:
     """What the journal was a member of when its last row was written."""
     if not segments:
-        return State()
+        return JournalState()
     last = segments[-1]
     data = mapped(last.path)
     state = decode_state(state_of_stream(memoryview(data)[: last.head_bytes])[0])
@@ -138,7 +138,7 @@ def last_state(segments: list[Summary]) -> State:
     return state
 
 
-def _follow(state: State, batch: pa.RecordBatch) -> State:
+def _follow(state: JournalState, batch: pa.RecordBatch) -> JournalState:
     """The state after the views and gaps of a batch."""
     rows = batch.select(["kind", "group", "view", "payload"])
     for row in rows.filter(pc.not_equal(rows.column(0), MESSAGE)).to_pylist():

@@ -49,7 +49,7 @@ class Run(Struct):
     changed: Sequence[str] | None = None
     cause: str | None = None
     batch: BatchStamp | None = None
-    """Of the bundle's first message."""
+    """The stamp of the bundle's first message."""
     first_row: int = 0
 
 

@@ -47,7 +47,7 @@ class Journal:
         self.latest = 0
         """One past the last offset, when it has ended."""
         self.is_stuck = False
-        """Whether, when it has ended, somebody holds a stream open without reading it."""
+        """Whether, when it has ended, a client keeps a stream open without reading it."""
         self._folder = folder
         self._settings = settings
         self._listen = listen

@@ -3,7 +3,7 @@
 A segment is a plain Arrow IPC stream, which any Arrow library can read. Each record batch in it has, in the
 custom metadata of its message, a seal of fixed size in hexadecimal: the facts about its rows, the length of
 the whole message, and a checksum over all of its bytes (those of the checksum itself counted as zeros). So a
-batch is known to be whole before anybody interprets it, and an index can be made without decoding a row.
+batch is known to be whole before it is interpreted, and an index can be made without decoding a row.
 """
 
 import zlib
@@ -20,7 +20,7 @@ HAS_BATCHES = 2
 """Some message has the stamp of a batch."""
 
 PREFIX = Layout("<iI")
-"""Of each message in the stream: a mark that is always -1, and the length of the metadata."""
+"""The start of each message in the stream: a mark that is always -1, and the length of the metadata."""
 MARK = -1
 METADATA_MAX_BYTES = 1024 * 1024
 """More than our schema, with a state of a thousand groups, or a batch of our schema can need."""
@@ -38,7 +38,7 @@ class Seal(Struct, frozen=True):
     """What a batch says about itself."""
 
     offset: int
-    """Of its first row."""
+    """The offset of its first row."""
     rows: int
     first_us: int
     last_us: int

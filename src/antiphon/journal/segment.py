@@ -69,7 +69,7 @@ class Summary(Struct, frozen=True):
 
     path: Path
     head_bytes: int
-    """Of the schema at its start."""
+    """The size of the schema at its start."""
     size_bytes: int
     """Up to the end of its last batch."""
     first_offset: int
@@ -85,7 +85,7 @@ class Summary(Struct, frozen=True):
         return self.path.with_suffix(INDEX_SUFFIX)
 
     def with_batch(self, seal: Seal) -> "Summary":
-        """The same segment with one more batch at its end."""
+        """The summary of this segment with one more batch at its end."""
         is_first = self.next_offset == self.first_offset
         return replace(
             self,
@@ -153,7 +153,7 @@ class Index:
         self.blocks = blocks
         self._path = path
         self._checked: dict[int, tuple[int, int]] = {}
-        """By the position of a block: up to which position, and which offset, it is good."""
+        """For the position of a block: up to which position, and which offset, it is good."""
 
     def parts(self, size_bytes: int) -> list[tuple[Block, int]]:
         """The blocks of a segment of this size, each with the position at which it ends."""

@@ -6,14 +6,14 @@
                gaps {"start", "end"}: JSON in, JSON out; each may have "journal", too
     flights    one for each group and one for all of them; their endpoints read what is there now
 
-Whoever names a journal that this is not gets an error instead of rows, so that the offsets of one journal
+A request that names another journal gets an error instead of rows, so that the offsets of one journal
 are never used on another. Every error carries a code in its extra information, for
 `antiphon.journal.reader`.
 
 Streams beyond what the server may have (`antiphon.journal.streams`) end with the status UNAVAILABLE and words
 that begin with "busy, try again"; readers do.
 
-Nothing is encrypted and nobody is asked for a name: listen on loopback, or where only friends are.
+There is no encryption and no authentication: listen on loopback, or in a network of trusted hosts only.
 """
 
 import threading
@@ -84,7 +84,7 @@ ACTIONS = {
 
 
 class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
-    """Serves one log. Calls come in threads of its own and wait for nobody."""
+    """Serves one log. Calls come in threads of its own and do not wait for one another."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
     def end(self) -> bool:
         """Stop serving; whether that was possible at once.
 
-        Streams that are being read end with an error that sends their readers elsewhere. One that nobody
-        reads cannot be ended at all: it holds a thread until its reader goes away, or the process ends.
+        Streams that are being read end with an error that sends their readers elsewhere. One that is open
+        but not read cannot be ended: it occupies a thread until its reader goes away, or the process ends.
         """
         self._is_ending = True
         ending = threading.Thread(target=self.shutdown, name="antiphon-journal-end", daemon=True)
@@ -184,7 +184,7 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
             yield self._info((group,))
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        """By path, the groups wanted (none: all of them); by command, a ticket."""
+        """Describes a flight: a path names the groups wanted (none: all of them), a command is a ticket."""
         if descriptor.descriptor_type is flight.DescriptorType.CMD:
             wanted = _decoded(descriptor.command, Ticket)
             _told(lambda: self._read(wanted))
@@ -196,7 +196,7 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
         return self._info(groups)
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
-        """The same for all."""
+        """The schema of every flight."""
         return flight.SchemaResult(SCHEMA)
 
     def _info(self, groups: tuple[str, ...]) -> Any:

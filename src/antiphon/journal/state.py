@@ -1,11 +1,11 @@
-"""What a journal is a member of, kept at the start of every segment so that a restart knows what was
+"""What a journal is a member of, written at the start of every segment so that a restart knows what was
 before."""
 
 import msgspec
 from msgspec import Struct
 
 
-class State(Struct, frozen=True):
+class JournalState(Struct, frozen=True):
     """The membership of a journal at one offset."""
 
     name: str = ""
@@ -15,32 +15,32 @@ class State(Struct, frozen=True):
     """The view of each group."""
 
     def encode(self) -> bytes:
-        """As it stands in a segment."""
+        """The bytes that stand in a segment."""
         return msgspec.json.encode(self)
 
-    def with_view(self, group: str, view: str) -> "State":
-        """The same with another view of a group."""
-        return State(self.name, self.groups, {**self.views, group: view})
+    def with_view(self, group: str, view: str) -> "JournalState":
+        """This state with another view of a group."""
+        return JournalState(self.name, self.groups, {**self.views, group: view})
 
 
-def decode_state(data: bytes) -> State:
+def decode_state(data: bytes) -> JournalState:
     """The state that `encode` made; an empty one for anything else."""
     try:
-        return msgspec.json.decode(data, type=State)
+        return msgspec.json.decode(data, type=JournalState)
     except msgspec.DecodeError:
-        return State()
+        return JournalState()
 
 
 class Gap(Struct, frozen=True, omit_defaults=True):
     """The payload of a gap: what is known about what may be missing."""
 
     why: str
-    """In words."""
+    """The reason, for people."""
     last_offset: int
     """The row before the gap; -1 if there is none."""
     last_delivered_us: int
-    before: State
-    after: State
+    before: JournalState
+    after: JournalState
     """`after.views` has the views in which the journal is a member again."""
     journal_before: str = ""
     """Set where the journal has another name since: offsets before the gap that were read may have been

@@ -1,9 +1,9 @@
 """How many streams a journal's server has open, and how many bytes they have in flight: bounds on both.
 
-A stream whose reader does not read cannot be ended from here; it holds a thread, and what was handed to the
-network for it. So there are `limits.JOURNAL_STREAMS_MAX` at most, half of them for one host, and the same for
-the bytes of the pieces that they are sending. Beyond that a stream is refused with `Busy`: the rows are where
-they were, and a reader tries again.
+A stream whose reader does not read cannot be ended from here; it occupies a thread, and what was handed to
+the network for it. So there are `limits.JOURNAL_STREAMS_MAX` at most, half of them for one host, and the same
+for the bytes of the pieces that they are sending. Beyond that a stream is refused with `Busy`: the rows are
+where they were, and a reader tries again.
 """
 
 import threading
@@ -52,7 +52,7 @@ class Streams:
             self._counts[client] += 1
         return Stream(self, client)
 
-    def hold(self, client: str, size: int) -> None:
+    def reserve(self, client: str, size: int) -> None:
         """Wait until a piece may be sent; Busy if it takes too long."""
         with self._room:
             if not self._room.wait_for(lambda: self._has_room(client, size), ROOM_S):
@@ -66,7 +66,7 @@ class Streams:
             self.bytes + size <= self.most_bytes and self._bytes[client] + size <= self._half(self.most_bytes)
         )
 
-    def let_go(self, client: str, size: int, *, is_over: bool) -> None:
+    def release(self, client: str, size: int, *, is_over: bool) -> None:
         """A piece is out, or the stream has ended."""
         with self._room:
             self.bytes -= size
@@ -89,33 +89,34 @@ class Stream:
     def __init__(self, streams: Streams, client: str) -> None:
         self._streams = streams
         self._client = client
-        self._held = 0
+        self._reserved = 0
         self._is_over = False
 
     def pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same rows, in pieces that may be sent; asking for one tells that the one before is out."""
+        """The rows of `batches`, in pieces that may be sent; asking for one tells that the one before is
+        out."""
         for batch in batches:
             for piece in cut(batch):
-                self._let_go()
-                self._streams.hold(self._client, piece.nbytes)
-                self._held = piece.nbytes
+                self._release()
+                self._streams.reserve(self._client, piece.nbytes)
+                self._reserved = piece.nbytes
                 yield piece
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
-        held, self._held = self._held, 0
-        if held:
-            self._streams.let_go(self._client, held, is_over=False)
+    def _release(self) -> None:
+        reserved, self._reserved = self._reserved, 0
+        if reserved:
+            self._streams.release(self._client, reserved, is_over=False)
 
     def end(self) -> None:
         """Nothing more is sent."""
         if not self._is_over:
             self._is_over = True
-            held, self._held = self._held, 0
-            self._streams.let_go(self._client, held, is_over=True)
+            reserved, self._reserved = self._reserved, 0
+            self._streams.release(self._client, reserved, is_over=True)
 
     def __del__(self) -> None:
-        self.end()  # a call that was cancelled before its first row tells nobody else
+        self.end()  # the only notice of a call that was cancelled before its first row
 
 
 def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

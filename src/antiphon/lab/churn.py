@@ -119,7 +119,7 @@ def _return(
     with antiphon.blocking.connect(daemons.addresses[1], views=False, timeout_s=DONE_WITHIN_S) as returned:
         others = 0
         deadline_s = time.monotonic() + DONE_WITHIN_S
-        while not others:  # what it sends before its daemon is with the other one is for nobody
+        while not others:  # what it sends before its daemon has merged with the other one reaches no member
             returned.send(PINGED, b"returned")
             time.sleep(0.05)
             seen = pings.take()

@@ -13,12 +13,12 @@ Row = dict[str, Any]
 
 
 def _no_faults(_rows: Sequence[Row]) -> list[str]:
-    """Of experiments that only measure."""
+    """The faults of experiments that only measure: none."""
     return []
 
 
 class Choices(Struct, frozen=True):
-    """What whoever starts an experiment may choose, if it has a choice."""
+    """What the user of an experiment may choose, if it has a choice."""
 
     seconds: float | None = None
     door: str | None = None
@@ -33,19 +33,19 @@ class Experiment(Struct, frozen=True):
 
     name: str
     about: str
-    """In a line."""
+    """A description in one line."""
     steps: Callable[[bool], int]
     """How many rows there will be; the argument is whether it is to be quick."""
     measure: Callable[[bool], Iterator[Row]]
     """Carries it out; whatever it started is gone when it ends, also early."""
     title: str
-    """Of the page."""
+    """The title of the page."""
     intro: str
     sections: Callable[[Sequence[Row]], list[Section]]
     lasting: Callable[[float], "Experiment"] | None = None
-    """The same for so many seconds; None if its length cannot be chosen."""
+    """Makes this experiment with another length in seconds; None if its length cannot be chosen."""
     choose: Callable[[Choices], "Experiment"] | None = None
-    """The same with these choices; None if it has none but its length."""
+    """Makes this experiment with these choices; None if it has none but its length."""
     faults: Callable[[Sequence[Row]], list[str]] = _no_faults
     """What the rows show to be wrong, in words: then the command fails."""
     unlisted: frozenset[str] = frozenset()

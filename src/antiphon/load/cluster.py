@@ -25,7 +25,7 @@ _START_EACH_S = 2.0
 _STOP_TIMEOUT_S = 15.0
 """More than a daemon takes that is told to stop, whatever the others do."""
 SPREAD_SUFFIX = ".spread"
-"""Of the sockets for Spread's clients, behind the place of our own."""
+"""The suffix of the sockets for Spread's clients, behind the place of our own."""
 _VIEW_LINE = " is in view "
 """Part of the line with which a daemon logs that it has installed a view."""
 
@@ -72,7 +72,7 @@ class DaemonProcesses:
         self._wait_for(number)
 
     def pause(self, number: int) -> None:
-        """From now on a daemon does nothing."""
+        """Stop a daemon's process until it is resumed."""
         self._processes[number].send_signal(signal.SIGSTOP)
 
     def resume(self, number: int) -> None:
@@ -125,7 +125,7 @@ def mortal_daemons(sites: int) -> Iterator[DaemonProcesses]:
 
 
 def with_spread(config: Config) -> Config:
-    """The same cluster, with a socket for Spread's clients beside each first one of our own."""
+    """This cluster with a socket for Spread's clients beside each first one of our own."""
     sites = tuple(
         replace(
             site,
@@ -139,7 +139,7 @@ def with_spread(config: Config) -> Config:
 
 
 def _with_rate(config: Config, rate_bytes_per_s: int) -> Config:
-    """The same cluster with links that carry no more."""
+    """This cluster with links of a limited rate."""
     links = tuple(replace(link, rate_bytes_per_s=rate_bytes_per_s) for link in config.links)
     return build(config.sites, links, config.settings)
 

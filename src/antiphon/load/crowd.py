@@ -30,7 +30,7 @@ QUEUE_FULL_PAUSE_S = 0.01
 
 
 class Grow(Struct, frozen=True):
-    """So many more sessions, each a member of these groups."""
+    """An order to open more sessions, each a member of these groups."""
 
     sessions: int
     groups: tuple[str, ...]
@@ -43,7 +43,7 @@ class Grown(Struct, frozen=True, tag="grown"):
     """All are connected and are members."""
 
     sessions: int
-    """In all."""
+    """The number of sessions in all."""
     seconds: float
     """How long the newest ones took."""
 
@@ -174,12 +174,12 @@ def main() -> None:
             line = sys.stdin.readline()
             if not line:
                 return
-            _say(crowd.grow(msgspec.json.decode(line, type=Grow)))
+            _report(crowd.grow(msgspec.json.decode(line, type=Grow)))
     except (AntiphonError, BadFrame, OSError) as error:
-        _say(Failed(str(error)))
+        _report(Failed(str(error)))
 
 
-def _say(value: Grown | Failed) -> None:
+def _report(value: Grown | Failed) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 

@@ -20,7 +20,7 @@ from antiphon.errors import AntiphonError
 from antiphon.load.plan import Failed
 
 INTERVAL_S = 0.01
-"""Between two messages."""
+"""The time between two messages."""
 OWN = b"ping"
 
 
@@ -78,12 +78,12 @@ def main() -> None:
             if select.select((sys.stdin,), (), (), 0)[0]:
                 if not os.read(sys.stdin.fileno(), 1):
                     return
-                _say(pinger.take())
+                _report(pinger.take())
     except AntiphonError as error:
-        _say(Failed(str(error)))
+        _report(Failed(str(error)))
 
 
-def _say(value: Silence | Failed) -> None:
+def _report(value: Silence | Failed) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 

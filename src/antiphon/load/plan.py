@@ -20,7 +20,7 @@ class Plan(Struct, frozen=True):
     group: str = "flood"
     service: Service = Service.AGREED
     priority: int = 0
-    """Of the sender and the members."""
+    """The priority of the sender and the members."""
     size_bytes: int = 100
     rate_per_s: float = 0.0
     """Messages a second; 0 is as fast as the system takes them."""
@@ -28,7 +28,7 @@ class Plan(Struct, frozen=True):
     """How long the sender waits before it begins."""
     seconds: float = 5.0
     count: int = 0
-    """At most this many messages; 0 leaves it to the time."""
+    """The most messages to send; 0: as many as the time allows."""
     bundle: bool = True
     """Whether the sender's library gathers messages into bundles."""
     spread: bool = False

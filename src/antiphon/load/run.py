@@ -21,7 +21,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def run_together(plans: Sequence[Plan]) -> list[Outcome]:
-    """Run several plans at the same time; all members have joined before anybody sends."""
+    """Run several plans at the same time; all members have joined before the first send."""
     with ExitStack() as stack:
         members = [[_start(stack, "receive", plan, address) for address in plan.members] for plan in plans]
         _reports([member for crew in members for member in crew])

@@ -25,7 +25,7 @@ class Tally:
         self._last_us = now_us
 
     def report(self) -> Received:
-        settled = sorted(self._latencies[len(self._latencies) // 10 :])  # the first tenth warms caches up
+        steady = sorted(self._latencies[len(self._latencies) // 10 :])  # the first tenth warms caches up
         seconds = (self._last_us - self._first_us) / 1e6
-        p50_us, p99_us = percentile(settled, 0.5), percentile(settled, 0.99)
+        p50_us, p99_us = percentile(steady, 0.5), percentile(steady, 0.99)
         return Received(self._messages, self._payload_bytes, seconds, p50_us, p99_us)

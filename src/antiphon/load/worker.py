@@ -71,7 +71,8 @@ async def _send_paced(session: "antiphon.Session", plan: Plan) -> int:
 
 
 async def _sleep_until(moment_s: float) -> None:
-    """As `asyncio.sleep`, but precise: the event loop rounds to milliseconds, and nothing else runs in it."""
+    """Sleep as `asyncio.sleep` does, but precisely: the event loop rounds to milliseconds, and nothing else
+    runs in it."""
     wait_s = moment_s - time.monotonic()
     if wait_s > 0.01:
         await asyncio.sleep(wait_s - 0.005)
@@ -88,7 +89,7 @@ async def receive(plan: Plan, address: str | None) -> Received:
                 await session.join(plan.group)
         except TimeoutError:
             raise AntiphonError(f"no join within {_JOIN_TIMEOUT_S:.0f} s; {_HINT}") from None
-        _say(Ready())
+        _report(Ready())
         return await _count(session)
 
 
@@ -111,7 +112,7 @@ def _envelope(event: "antiphon.Event") -> Envelope | None:
     return event.envelope if type(event) is Message else None
 
 
-def _say(value: Ready | Sent | Received | Failed) -> None:
+def _report(value: Ready | Sent | Received | Failed) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 
@@ -122,17 +123,17 @@ def main() -> None:
     plan = msgspec.json.decode(plan_text, type=Plan)
     try:
         if role == "send":
-            _say(spread.send(plan) if plan.spread else asyncio.run(send(plan)))
+            _report(spread.send(plan) if plan.spread else asyncio.run(send(plan)))
         elif plan.spread:
-            _say(spread.receive(plan, addresses[0], lambda: _say(Ready())))
+            _report(spread.receive(plan, addresses[0], lambda: _report(Ready())))
         else:
-            _say(asyncio.run(receive(plan, addresses[0] if addresses else None)))
+            _report(asyncio.run(receive(plan, addresses[0] if addresses else None)))
     except TimeoutError:
-        _say(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s; {_HINT}"))
+        _report(Failed(f"nothing came for {_SILENCE_TIMEOUT_S:.0f} s; {_HINT}"))
     except UsageError as error:
-        _say(Failed(str(error), is_wrong_use=True))
+        _report(Failed(str(error), is_wrong_use=True))
     except AntiphonError as error:
-        _say(Failed(str(error)))
+        _report(Failed(str(error)))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class Range(Struct, frozen=True):
 
     label: str
     marks: tuple[float, ...]
-    """From the smallest on."""
+    """The marks in ascending order."""
 
 
 class RangeChart(Struct, frozen=True):
@@ -31,7 +31,7 @@ class RangeChart(Struct, frozen=True):
 
     title: str
     names: Sequence[str]
-    """Of the marks."""
+    """The names of the marks."""
     rows: Sequence[Range]
     axis: str
     words: Format
@@ -57,7 +57,7 @@ class BarChart(Struct, frozen=True):
 
     title: str
     names: Sequence[str]
-    """Of the parts."""
+    """The names of the parts."""
     rows: Sequence[Bar]
     axis: str
     words: Format

@@ -290,7 +290,7 @@ def _shortened(text: str, width_px: float) -> str:
     '#cli…slo'
     """
     text = printable(text)
-    if _text_px(text) < width_px + 1:  # sums of widths are not exact, and nobody sees a pixel
+    if _text_px(text) < width_px + 1:  # sums of widths are not exact, and a pixel is not visible
         return text
     room = max(3, int(width_px / _LETTER_PX))
     if len(text) <= room:

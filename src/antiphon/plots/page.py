@@ -69,7 +69,7 @@ class Section(Struct, frozen=True):
     """A part of the page with a heading of its own."""
 
     name: str
-    """For links to it."""
+    """The name under which links refer to it."""
     title: str
     blocks: Sequence[Block]
 

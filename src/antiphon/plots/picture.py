@@ -32,7 +32,7 @@ _STAND_INS = {name: f"#0000{number:02x}" for number, name in enumerate(COLOURS, 
 """matplotlib knows no variables; each gets a colour that nothing else has."""
 _NAMES = {stand_in: name for name, stand_in in _STAND_INS.items()}
 _PIXELS_PER_INCH = 72
-"""With it a point is a pixel, for the letters, too."""
+"""With this value a point is a pixel, also for the size of letters."""
 _TEXT_PX = 12
 _SETTINGS: dict[Any, object] = {
     "axes.edgecolor": _STAND_INS["soft"],

@@ -17,9 +17,9 @@ from antiphon.errors import ConfigError
 SocketAddress = tuple[str | int | bytes, ...]
 
 STRANGER = -1
-"""In the place of a daemon's number: the sender's address is that of none."""
+"""Stands for a daemon's number where the sender's address is that of no daemon."""
 RESOLVE_INTERVAL_US = 30_000_000
-"""Between two times that names are resolved."""
+"""How often names are resolved."""
 
 
 class Addresses:
@@ -29,7 +29,7 @@ class Addresses:
         """ConfigError if one cannot be resolved."""
         self.family, self.own, found = _resolve_all(own, peers)
         self.targets = {number: places[0] for number, places in found.items()}
-        """By daemon, where to send."""
+        """The address to send to, by daemon number."""
         self.is_checked = True
         """Whether it matters from where something comes."""
         self._names = {number: peer for number, peer in peers.items() if not _is_number(peer[0])}

@@ -36,7 +36,7 @@ class Unread(Struct, frozen=True):
 
 
 class Answers:
-    """Who has asked, what is being made, and what was not read yet."""
+    """The clients that have asked, the answers being made, and those not read yet."""
 
     def __init__(self, make: Callable[[AskStatus, int], Steps]) -> None:
         self._make = make
@@ -45,10 +45,10 @@ class Answers:
         self._unread: dict[Connection, Unread] = {}
         self._postponed: dict[Connection, Frames] = {}
         self._ready: dict[Connection, None] = {}
-        """Of these, the clients that have read their answer."""
+        """Clients of `_postponed` that have read their answer."""
         self._rests_until_us = 0
         self.unread_bytes = 0
-        """Of answers that were made and not read."""
+        """Bytes of answers that were made and not read."""
 
     @property
     def waiting(self) -> int:

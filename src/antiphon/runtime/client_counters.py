@@ -8,14 +8,14 @@ class ClientCounters(Struct):
 
     accepted: int = 0
     spread: int = 0
-    """Of these, the ones that came to speak Spread."""
+    """Accepted clients that speak Spread's protocol."""
     refused: int = 0
     successors: int = 0
     """Clients that had to wait for the end of the session with their name."""
     bad_frames: int = 0
     slow_receivers: int = 0
     over_budget: int = 0
-    """Of these, the ones that were cut off because too much waited for all clients together."""
+    """Slow receivers that were cut off because too much waited for all clients together."""
     stalled_frames: int = 0
     greeting_timeouts: int = 0
     crowded_out: int = 0

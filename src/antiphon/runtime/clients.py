@@ -33,13 +33,13 @@ from antiphon.runtime.quotas import Input, Output
 from antiphon.runtime.spread import SpreadConnection
 from antiphon.runtime.status import Steps
 from antiphon.runtime.successors import Successors
-from antiphon.spreadwire.outgoing import Outgoing
+from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.wire import frames
 
 GREETINGS_MAX = 256
 GREETING_TIMEOUT_US = 10_000_000
 GREETING_GRACE_US = 1_000_000
-"""Nobody is closed to make room before this."""
+"""A connection without a session is not closed to make room for others before this."""
 GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 """Answers waiting for a client without a session."""
 GREETING_READ_BYTES = 16 * 1024
@@ -57,7 +57,7 @@ LOOKS_MAX = 256
 """Slow receivers that are looked at in one turn; if there are more, each is looked at more rarely."""
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
-"""After the system had no room for a connection."""
+"""How long to wait after the system had no room for a connection."""
 
 
 def _priority(connection: Connection) -> int:
@@ -88,7 +88,7 @@ class Clients:
             node.sessions, settings.input_total_bytes, round(settings.frame_patience_ms * 1_000)
         )
         self.output = Output(settings.output_total_bytes)
-        self._outgoing = Outgoing(config.daemon_names, self.output.share)
+        self._to_spread = ToSpread(config.daemon_names, self.output.share)
         self._listeners: list[Listener] = []
         self._accepts_at_us: int | None = None
         """When to go on accepting, while that is paused."""
@@ -123,14 +123,14 @@ class Clients:
         """Take the frames and endings that the node left."""
         node, sessions = self._node, self._sessions
         for numbers, whole, header in node.frames:
-            frame, self._outgoing.header = self.output.share(whole), header
+            frame, self._to_spread.header = self.output.share(whole), header
             for number in numbers:
                 connection = sessions.get(number)
                 if connection is not None:
                     connection.queue(frame)
                     if not connection.is_touched:
                         self._touch(connection)
-        self._outgoing.header = None
+        self._to_spread.header = None
         node.frames.clear()
         for number, goodbye in node.endings:
             connection = sessions.pop(number, None)
@@ -202,7 +202,7 @@ class Clients:
             self._look_at_slow(now)
 
     def stop(self) -> None:
-        """Say goodbye to everybody, as far as their sockets take it at once, and close everything."""
+        """Send a goodbye to all clients, as far as their sockets take it at once, and disconnect them."""
         last_word = frames.encode_control(frames.Goodbye(frames.STOPPING, frames.STOPPING_REASON))
         for connection in [*self._sessions.values(), *self._greetings]:
             connection.queue(last_word)
@@ -214,7 +214,7 @@ class Clients:
         self.close_doors()
 
     def close_doors(self) -> None:
-        """No client comes in any more: whoever looks for a daemon finds another one."""
+        """Accept no more clients: those that look for a daemon find another one."""
         for listener in self._listeners:
             if self._accepts_at_us is None:
                 self._loop.unregister(listener.fileno())
@@ -245,7 +245,7 @@ class Clients:
                 client = listener.accept()
             except OSError as error:  # no descriptor or memory is left
                 self.counters.accept_errors += 1
-                self._notices.say("accept", "cannot take more clients for now: %s", error.strerror)
+                self._notices.warn("accept", "cannot take more clients for now: %s", error.strerror)
                 self._stop_accepting(now + ACCEPT_PAUSE_US)
                 return
             if client is None:
@@ -260,7 +260,7 @@ class Clients:
     def _connection(self, listener: Listener, client: socket.socket) -> Connection:
         if listener.protocol == "spread":
             self.counters.spread += 1
-            return SpreadConnection(client, self._outgoing, self.successors.is_taken)
+            return SpreadConnection(client, self._to_spread, self.successors.is_taken)
         return Connection(client)
 
     def _stop_accepting(self, until_us: int) -> None:
@@ -414,15 +414,15 @@ class Clients:
         connection.high_bytes = self._soft_bytes
         self._has_priorities = self._has_priorities or request.priority > 0
         self._sessions[answer.session] = connection
-        self._say(connection, answer)
+        self._send_control(connection, answer)
 
     def _tell_status(self, connection: Connection, json: bytes) -> memoryview:
-        return self._say(connection, frames.Status(json))
+        return self._send_control(connection, frames.Status(json))
 
     # Writing ----------------------------------------------------------------------------------------------
 
-    def _say(self, connection: Connection, value: frames.FromDaemon) -> memoryview:
-        """Have a value written; the frame, which lives until the client's socket has taken it."""
+    def _send_control(self, connection: Connection, value: frames.FromDaemon) -> memoryview:
+        """Queue a control frame; returns it. It lives until the client's socket has taken it."""
         frame = self.output.share(frames.encode_control(value))
         connection.queue(frame)
         self._touch(connection)
@@ -506,14 +506,14 @@ class Clients:
 
     def _reject(self, connection: Connection, reason: str, now: int) -> None:
         self.counters.bad_frames += 1
-        self._notices.say("bad-frame", "a client sent bad bytes and is cut off: %s", reason)
+        self._notices.warn("bad-frame", "a client sent bad bytes and is cut off: %s", reason)
         self._lose(connection, now)
         self._farewell(connection, frames.Goodbye("bad-frame", reason), now)
 
     def _own_up(self, connection: Connection, now: int) -> None:
         """We made a mistake while serving this client: it alone is cut off, and the others go on."""
         self.counters.mistakes += 1
-        self._notices.confess("mistake", "a client is cut off because of a mistake of the daemon's own")
+        self._notices.error("mistake", "a client is cut off because of a mistake of the daemon's own")
         if connection.phase is Phase.CLOSED:
             return
         if connection.phase is Phase.FAREWELL:
@@ -529,7 +529,7 @@ class Clients:
     def _cut_off_slow(self, connection: Connection, now: int) -> None:
         self.counters.slow_receivers += 1
         waiting_bytes = connection.waiting_bytes
-        self._notices.say(
+        self._notices.warn(
             "cut-off",
             "%s does not read and is cut off: %d bytes wait for it",
             connection.name or "a client",
@@ -543,7 +543,7 @@ class Clients:
     def _cut_off_stalled(self, connection: Connection, now: int) -> None:
         self.counters.stalled_frames += 1
         whose = connection.name or "a client"
-        self._notices.say("stalled", "%s does not go on with its frame and is cut off: others wait", whose)
+        self._notices.warn("stalled", "%s does not go on with its frame and is cut off: others wait", whose)
         self._lose(connection, now)
         reason = "this client began to send a frame and did not go on, while others waited for room"
         self._farewell(connection, frames.Goodbye("stalled-frame", reason), now)
@@ -580,7 +580,7 @@ class Clients:
         connection.is_paused = False
         connection.phase = Phase.FAREWELL
         connection.deadline_us = now + FAREWELL_TIMEOUT_US
-        self._say(connection, last_word)
+        self._send_control(connection, last_word)
         self._watch(connection)
 
     def _forget_input(self, connection: Connection) -> None:

@@ -15,13 +15,13 @@ from antiphon.errors import BadFrame
 from antiphon.wire import frames
 
 READ_BYTES = 1024 * 1024
-"""Of the buffer that all connections of a daemon share for reading."""
+"""The size of the buffer that all connections of a daemon share for reading."""
 LARGE_FRAME_BYTES = READ_BYTES // 2
 """A larger frame is gathered in a buffer of its own, which grows as the bytes come in."""
 GREETING_MAX_BYTES = 4_096
-"""Of a frame from a client that has not been welcomed: it has nothing to say that is longer."""
+"""The largest frame of a client that has not been welcomed yet: a greeting is never longer."""
 WRITE_BYTES = 1024 * 1024
-"""Of one system call; also what one connection may write before the others get their turn."""
+"""The most that one system call writes, and that one connection writes before the others get their turn."""
 IOVEC_MAX = 1_024
 
 Buffer = bytes | bytearray | memoryview
@@ -31,11 +31,11 @@ class Phase(Enum):
     """Where a connection stands in its life."""
 
     GREETING = auto()
-    """Nothing but questions about the daemon so far."""
+    """The client has no session; it may only ask about the daemon."""
     OPEN = auto()
-    """A session."""
+    """The connection has a session."""
     LEAVING = auto()
-    """The client has said its last word; the node will end the session."""
+    """The client has disconnected; the node will end the session."""
     FAREWELL = auto()
     """The session is over: what waits goes out, what comes in is thrown away."""
     CLOSED = auto()
@@ -60,7 +60,7 @@ class Connection:
         self._written_bytes = 0
         self.name = ""
         self.priority = 0
-        """Of its session, too."""
+        """The priority of its session."""
         self.is_paused = False
         """Whether the node wants this session's input left in its socket for now."""
         self.is_touched = False
@@ -154,7 +154,7 @@ class Connection:
 
     @property
     def needed_bytes(self) -> int:
-        """Of the frame that has begun to come in; 0 if that is not known, or none has."""
+        """The size of the frame that has begun to come in; 0 if it is not known, or no frame has begun."""
         return self._needed_bytes
 
     @property

@@ -50,7 +50,7 @@ CLOSINGS_US = 100_000
 """How long it waits for clients that have, until they hang up."""
 DROPS_INTERVAL_US = 5_000_000
 LOOK_INTERVAL_US = 1_000_000
-"""Between two looks at buffers and links, for the trace."""
+"""The time between two samples of buffers and links for the trace."""
 USUAL_DROPS = ("packet: of another view",)
 """What every change of the view brings with it: counted, but no news for a log."""
 TOLD_AFTER = 10
@@ -143,7 +143,7 @@ class Daemon:
 
     def leave(self) -> None:
         """Let the daemon end in a planned way, from any thread and also by a signal handler: its sessions and
-        the other daemons are told first, so that nobody has to find out. Returns at once."""
+        the other daemons are told first, so that they need not detect it by a timeout. Returns at once."""
         self._is_leaving = True
         self._wake()
 
@@ -374,11 +374,11 @@ class Daemon:
         """What becomes of each datagram that is read now."""
         node, multicast = self._node, self._multicast
 
-        def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
+        def take(data: memoryview, stride_bytes: int, origin: int | None) -> None:
             if origin == STRANGER:
                 self._find_out(now)
             if multicast is None or not multicast.is_probe(data) or not multicast.take(data, now, origin):
-                node.receive(data, segment_bytes, now, origin)
+                node.receive(data, stride_bytes, now, origin)
 
         return take
 
@@ -446,7 +446,7 @@ class Daemon:
             "input": {"bytes": clients.input.used_bytes, "limit": clients.input.most_bytes},
             "output": {"bytes": clients.output.bytes, "limit": clients.output.most_bytes},
             "answers": {"bytes": clients.answers.unread_bytes, "limit": UNREAD_MAX_BYTES},
-            # Whoever is told this is being answered and does not wait.
+            # The client that asks is being answered and does not wait.
             "waiting": {"large_frames": clients.input.waiting, "questions": clients.answers.waiting - 1},
         }
 

@@ -22,7 +22,7 @@ Protocol = Literal["antiphon", "spread"]
 class Listener:
     """One listening socket, from `unix:PATH` or `tcp:HOST:PORT`.
 
-    A unix socket that a dead daemon left behind is replaced; one on which somebody answers is an error. Ours
+    A unix socket that a dead daemon left behind is replaced; one on which a process answers is an error. Ours
     is removed on close, unless another daemon has put its own in place since.
     """
 
@@ -37,7 +37,7 @@ class Listener:
                 raise
             raise ConnectError(f"cannot listen on {place}: {error.strerror or error}") from None
         if self._path and protocol == "spread":
-            os.chmod(self._path, 0o666)  # as Spread has it: whoever is on this machine
+            os.chmod(self._path, 0o666)  # as in Spread: every user of this machine may connect
         self._file = os.stat(self._path) if self._path else None
         self._socket.setblocking(False)
 
@@ -53,7 +53,8 @@ class Listener:
         return self._socket.fileno()
 
     def accept(self) -> socket.socket | None:
-        """The next client, ready for use, or None if nobody waits; OSError if the system has no room left."""
+        """The next client, ready for use, or None if no client waits; OSError if the system has no room
+        left."""
         try:
             client, _ = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -80,7 +81,7 @@ class Listener:
         self._socket.close()
 
     def forget(self) -> None:
-        """Close only this process's copy: the listener is still somebody else's."""
+        """Close only this process's copy: the parent process still listens."""
         self._socket.close()
 
 
@@ -109,7 +110,7 @@ def _remove_stale(path: str) -> None:
         except ConnectionRefusedError:
             os.unlink(path)
             return
-        except BlockingIOError:  # somebody listens, with clients queueing up
+        except BlockingIOError:  # a process listens, and its queue of clients is full
             pass
         raise ConnectError(f"cannot listen on unix:{path}: another daemon answers there")
 

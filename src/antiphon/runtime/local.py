@@ -75,7 +75,7 @@ def _daemons(count: int, directory: Path, tcp: bool, streams: bool) -> list[Daem
 
 
 def _free_ports(kind: socket.SocketKind, count: int) -> list[int]:
-    """`count` different ports that nobody used a moment ago."""
+    """`count` different ports that were free a moment ago."""
     with ExitStack() as stack:
         bound = [stack.enter_context(socket.socket(socket.AF_INET, kind)) for _ in range(count)]
         for probe in bound:

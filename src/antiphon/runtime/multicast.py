@@ -1,10 +1,10 @@
 """One send for a whole site: IP multicast, wherever a probe has shown that it gets through.
 
-Each daemon of a site that has others joins the site's group and sends a probe to it now and then; whoever
-hears the probe answers by unicast. A daemon multicasts what is for several others only while all of them have
-answered lately, and otherwise sends a copy to each. So the choice is every sender's own, needs no agreement,
-and follows the network: where multicast stops working, copies take its place a few seconds later, and what
-was lost meanwhile the ring sends again.
+Each daemon of a site that has others joins the site's group and sends a probe to it now and then; a daemon
+that receives the probe answers by unicast. A daemon multicasts what is for several others only while all of
+them have answered lately, and otherwise sends a copy to each. So the choice is every sender's own, needs no
+agreement, and follows the network: where multicast stops working, copies take its place a few seconds later,
+and what was lost meanwhile the ring sends again.
 
 The group's address follows from the configuration, which all daemons share (RMP, section 4, does the same
 with a name).
@@ -25,7 +25,7 @@ PROBE_INTERVAL_US = 2_000_000
 PROBE_FIRST_US = 50_000
 """The wait after the first probe; it doubles up to the interval."""
 ANSWER_GOOD_US = 3 * PROBE_INTERVAL_US
-"""For so long an answer to a probe is believed."""
+"""How long an answer to a probe is valid."""
 PORTS = (20_000, 10_000)
 """Groups use a port of these: from the first on, so many."""
 
@@ -115,7 +115,7 @@ class Multicast:
         return True
 
     def unheard(self, receivers: Collection[int], now_us: int) -> list[int]:
-        """Those of the receivers who did not hear us lately."""
+        """The receivers that have answered no probe lately."""
         good_us = now_us - ANSWER_GOOD_US
         answered_us = self._answered_us
         return [number for number in receivers if answered_us.get(number, -1) < good_us]
@@ -126,9 +126,9 @@ class Multicast:
         """Read what others sent to the group; our own comes back to us, and is left out."""
         me = self._me
 
-        def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
+        def take(data: memoryview, stride_bytes: int, origin: int | None) -> None:
             if versions.sender_of(data) != me:
-                deliver(data, segment_bytes, origin)
+                deliver(data, stride_bytes, origin)
 
         self._reader.drain(take)
 
@@ -151,7 +151,7 @@ class Multicast:
         ):
             return False
         if head.kind == PacketKind.PROBE:
-            self._say(PacketKind.PROBED, head.sender)
+            self._send(PacketKind.PROBED, head.sender)
         elif head.receiver == self._me:
             self._answered_us[head.sender] = now_us
         return True
@@ -168,9 +168,9 @@ class Multicast:
             return
         self._probe_us = now_us + self._wait_us
         self._wait_us = min(PROBE_INTERVAL_US, 2 * self._wait_us)
-        self._say(PacketKind.PROBE, EVERYBODY)
+        self._send(PacketKind.PROBE, EVERYBODY)
 
-    def _say(self, kind: PacketKind, receiver: int) -> None:
+    def _send(self, kind: PacketKind, receiver: int) -> None:
         data = packet.whole(
             packet.prefix(
                 kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation

@@ -7,8 +7,9 @@ and bundles that wait for their turn. Before it is reached, reading stops:
   is for sessions that have nothing waiting, so that many who send a lot do not shut out one who sends little
 - a frame of more than `LARGE_BYTES` is read on only once there is room for all of it: large frames have at
   most half of the budget, and those that wait for room get it in the order of asking
-- while others wait, whoever has room and does not bring `PROGRESS_BYTES` more of its frame, or its end,
-  within `cluster.frame_patience_ms` is cut off, so that half of a frame stands in nobody's way for long
+- while others wait, a connection that has room and does not bring `PROGRESS_BYTES` more of its frame, or its
+  end, within `cluster.frame_patience_ms` is cut off, so that an unfinished frame does not block others for
+  long
 
 Output: frames that wait for clients (`cluster.output_total_bytes`), each counted once however many clients
 wait for it. Beyond it those for whom most waits are cut off until an eighth of the budget is free again.
@@ -55,7 +56,7 @@ class Output:
         return self.bytes > self.most_bytes
 
     def heaviest(self, connections: list[Connection]) -> Iterator[Connection]:
-        """Those for whom most waits, one after the other until enough have gone."""
+        """The connections with the most waiting bytes, one after the other until enough have gone."""
         connections.sort(key=lambda connection: connection.waiting_bytes, reverse=True)
         for connection in connections:
             if self.bytes <= self.most_bytes - self.most_bytes // 8 or not connection.waiting_bytes:
@@ -76,24 +77,24 @@ class Input:
     def __init__(self, sessions: Sessions, most_bytes: int, patience_us: int) -> None:
         self.most_bytes = most_bytes
         self.partial_bytes = 0
-        """Of frames that have begun to come in, with the room that is kept for the rest of them."""
+        """Bytes of frames that have begun to come in, with the room that is reserved for the rest of them."""
         self.large_bytes = 0
-        """Of these, for large frames."""
+        """The part of `partial_bytes` that is for large frames."""
         self._sessions = sessions
         self._patience_us = patience_us
         self._charged: dict[Connection, int] = {}
         self._large: dict[Connection, tuple[int, int]] = {}
-        """Whoever has room for a large frame: what had come of it when, the least recent first."""
+        """Connections that have room for a large frame: what had come of it when, the least recent first."""
         self._waiting: dict[Connection, None] = {}
-        """Whoever waits for room for a large frame, in the order of asking."""
+        """Connections that wait for room for a large frame, in the order of asking."""
         self._full_since_us: int | None = None
-        """Since when there is no room for what is ordinary."""
+        """Since when there is no room for ordinary frames."""
         self._unfinished: dict[Connection, None] = {}
-        """Whoever has finished no frame since then."""
+        """Connections that have finished no frame since then."""
 
     @property
     def used_bytes(self) -> int:
-        """Of all clients together."""
+        """Bytes in use by all clients together."""
         sessions = self._sessions
         return self.partial_bytes + sessions.input_bytes + PENDING_BYTES * sessions.waiting
 
@@ -175,7 +176,7 @@ class Input:
     # Patience ---------------------------------------------------------------------------------------------
 
     def stalled(self, now: int) -> list[Connection]:
-        """Those who have room and make no use of it while others wait."""
+        """Connections that have room and make no use of it while others wait."""
         found: list[Connection] = []
         if self._waiting:
             found += [
@@ -183,7 +184,7 @@ class Input:
             ]
         if self._full_since_us is not None and self._full_since_us + self._patience_us <= now:
             found += [one for one in self._unfinished if not one.is_paused]
-            self._full_since_us = None  # until somebody waits again
+            self._full_since_us = None  # until a connection waits again
         return found
 
     def next_deadline_us(self) -> int | None:

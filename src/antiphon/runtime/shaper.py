@@ -13,7 +13,7 @@ from random import Random
 from antiphon.config import Config, Emulation
 from antiphon.core.effects import Datagram
 
-HELD_MAX_BYTES = 256 * 1024 * 1024
+DELAYED_MAX_BYTES = 256 * 1024 * 1024
 """Packets under way on all emulated paths of a daemon; beyond it, as in a full router, the newest is lost."""
 
 
@@ -23,9 +23,9 @@ class Shaper:
     def __init__(self, paths: Mapping[int, Emulation], seed: str) -> None:
         """`paths` maps the number of the receiving daemon to the path that leads to it."""
         self._paths = {receiver: (path, Random(f"{seed}/{receiver}")) for receiver, path in paths.items()}
-        self._held: list[tuple[int, int, Datagram]] = []
+        self._delayed: list[tuple[int, int, Datagram]] = []
         self._order = 0
-        self._held_bytes = 0
+        self._delayed_bytes = 0
         self.lost = 0
         """Packets lost on purpose."""
         self.overflowed = 0
@@ -42,31 +42,31 @@ class Shaper:
         due_us = now_us + round(path.delay_ms * 1_000)
         if path.jitter_ms:
             for packet in packets:
-                self._hold(datagram, [packet], due_us + round(chance.uniform(0, path.jitter_ms) * 1_000))
+                self._delay(datagram, [packet], due_us + round(chance.uniform(0, path.jitter_ms) * 1_000))
         elif packets:
-            self._hold(datagram, packets, due_us)
+            self._delay(datagram, packets, due_us)
         return True
 
-    def _hold(self, datagram: Datagram, packets: list[bytes | memoryview], due_us: int) -> None:
-        """The packets that survive are a train again: all but the last have the size of a segment."""
+    def _delay(self, datagram: Datagram, packets: list[bytes | memoryview], due_us: int) -> None:
+        """The packets that survive are a train again: all but the last have the same size."""
         size_bytes = sum(map(len, packets))
-        if self._held_bytes + size_bytes > HELD_MAX_BYTES:
+        if self._delayed_bytes + size_bytes > DELAYED_MAX_BYTES:
             self.overflowed += len(packets)
             return
-        self._held_bytes += size_bytes
+        self._delayed_bytes += size_bytes
         self._order += 1
         train = Datagram(datagram.receiver, packets, datagram.segment_bytes, size_bytes)
-        heapq.heappush(self._held, (due_us, self._order, train))
+        heapq.heappush(self._delayed, (due_us, self._order, train))
 
     def next_due_us(self) -> int | None:
-        return self._held[0][0] if self._held else None
+        return self._delayed[0][0] if self._delayed else None
 
     def due(self, now_us: int) -> list[Datagram]:
         """The datagrams whose time has come, in the order of their arrival."""
         arrived = []
-        while self._held and self._held[0][0] <= now_us:
-            datagram = heapq.heappop(self._held)[2]
-            self._held_bytes -= datagram.size_bytes
+        while self._delayed and self._delayed[0][0] <= now_us:
+            datagram = heapq.heappop(self._delayed)[2]
+            self._delayed_bytes -= datagram.size_bytes
             arrived.append(datagram)
         return arrived
 

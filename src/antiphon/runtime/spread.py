@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from antiphon.errors import BadFrame
 from antiphon.runtime.connection import READ_BYTES, Buffer, Connection, Phase
 from antiphon.spreadwire import greeting
+from antiphon.spreadwire.from_spread import FromSpread
 from antiphon.spreadwire.greeting import Hello, Refused
-from antiphon.spreadwire.incoming import Incoming
-from antiphon.spreadwire.outgoing import Outgoing
+from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.wire import frames
 
 _CODES = {"full": greeting.QUOTA, "name": greeting.ILLEGAL_NAME, "name-taken": greeting.NAME_TAKEN}
@@ -18,12 +18,12 @@ _CODES = {"full": greeting.QUOTA, "name": greeting.ILLEGAL_NAME, "name-taken": g
 class SpreadConnection(Connection):
     """Reads and writes for one client as its daemon's other connections do, in another language."""
 
-    def __init__(self, client: socket.socket, outgoing: Outgoing, is_taken: Callable[[str], bool]) -> None:
+    def __init__(self, client: socket.socket, to_spread: ToSpread, is_taken: Callable[[str], bool]) -> None:
         super().__init__(client)
-        self._outgoing = outgoing
+        self._to_spread = to_spread
         self._is_taken = is_taken
         self._hello: Hello | None = None
-        self._incoming: Incoming | None = None
+        self._from_spread: FromSpread | None = None
 
     # Input ------------------------------------------------------------------------------------------------
 
@@ -34,9 +34,9 @@ class SpreadConnection(Connection):
         if not received:
             return None if received is None else []
         data = bytes(received)
-        if self._incoming is None:
+        if self._from_spread is None:
             return self._greet(data)
-        whole, used, self._needed_bytes = self._incoming.split(data, time.time_ns() // 1_000)
+        whole, used, self._needed_bytes = self._from_spread.split(data, time.time_ns() // 1_000)
         self._partial = bytearray(data[used:])
         return whole
 
@@ -78,10 +78,10 @@ class SpreadConnection(Connection):
 
     def queue(self, frame: Buffer) -> None:
         """Have what a frame of ours says written, if Spread has words for it."""
-        if self._incoming is None:
+        if self._from_spread is None:
             self._answer(frame)
             return
-        data, is_membership = self._outgoing.translate(frame)
+        data, is_membership = self._to_spread.translate(frame)
         if data and (not is_membership or (self._hello is not None and self._hello.wants_views)):
             self._put(data)
 
@@ -93,7 +93,7 @@ class SpreadConnection(Connection):
         value = frames.decode_from_daemon(frame)
         if isinstance(value, frames.Welcome):
             assert self._hello is not None and self.phase is Phase.OPEN
-            self._incoming = Incoming(value.name)
+            self._from_spread = FromSpread(value.name)
             self._put(greeting.answer(self._hello, value.name))
         elif isinstance(value, frames.Refuse):
             self._put(greeting.refusal(_CODES.get(value.code, greeting.NOT_AUTHENTICATED)))

@@ -22,9 +22,9 @@ from antiphon.errors import BadFrame
 from antiphon.wire.frames import AskStatus
 
 STATUS_MAX_BYTES = limits.CONTROL_FRAME_MAX_BYTES - 1_024
-"""With room for the frame around it."""
+"""Leaves room for the frame around it."""
 PAGE_BYTES = 64 * 1024
-"""Of groups and sessions on one page, about."""
+"""The approximate size of one page of groups and sessions."""
 PAGE_GROUPS = 2_048
 PAGE_SESSIONS = 512
 SEARCHED_AT_ONCE = 2_000

@@ -28,11 +28,11 @@ UNSENT_BYTES = 128 * 1024
 BACKLOG = 128
 ACCEPTS_PER_WAKE = 16
 ACCEPT_PAUSE_US = 500_000
-"""After the system had no room for a connection."""
+"""How long to wait after the system had no room for a connection."""
 USER_TIMEOUT_SUSPICIONS = 2
 USER_TIMEOUT_MIN_MS = 2_000
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
-"""A connection that nobody uses is not kept for ever when its other side has vanished."""
+"""Closes an idle connection whose other end has vanished."""
 
 SocketAddress = tuple[str | int | bytes, ...]
 Place = tuple[int, SocketAddress]

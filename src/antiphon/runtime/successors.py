@@ -19,12 +19,12 @@ PATIENCE_US = 5_000_000
 
 
 class Successors:
-    """Who waits for which name, in the order of asking."""
+    """The connections that wait for a name, in the order of asking."""
 
     def __init__(self, sessions: Sessions, connections: Mapping[int, Connection]) -> None:
         self._sessions = sessions
         self._connections = connections
-        """By the numbers of their sessions, those that are read or have said their last word."""
+        """Connections that are read or have disconnected, by the numbers of their sessions."""
         self._waiting: dict[Connection, tuple[str, Frames]] = {}
         self._until_us: dict[Connection, int] = {}
         """When each is refused; known from its first wait on."""

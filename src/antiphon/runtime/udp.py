@@ -38,7 +38,7 @@ _SO_RCVBUFFORCE = 33
 _SO_MEMINFO = 55
 _MEMINFO = struct.Struct("9I")
 _MEMINFO_DROPS = 8
-_SEGMENT = struct.Struct("=H")
+_STRIDE = struct.Struct("=H")
 _GRO_SEGMENT = struct.Struct("=i")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SEGMENT.size)
 _FULL = (errno.EAGAIN, errno.ENOBUFS)
@@ -84,7 +84,7 @@ class UdpSocket:
         self.addresses = Addresses(address, peers)
         self._own, self._peers = self.addresses.own, self.addresses.targets
         self._one_by_one: set[int] = set()
-        self._segment_option: dict[int, list[tuple[int, int, bytes]]] = {}
+        self._gso_options: dict[int, list[tuple[int, int, bytes]]] = {}
         self._socket = _bind(self.addresses.family, self._own, address)
         self._reader = self.reader_of(self._socket)
 
@@ -119,7 +119,7 @@ class UdpSocket:
         return self._socket.family == socket.AF_INET
 
     def add_group(self, address: tuple[str, int]) -> None:
-        """Send to a multicast group from now on as to a receiver called EVERYBODY."""
+        """From now on, datagrams for the receiver `EVERYBODY` go to this multicast group."""
         interface = socket.inet_aton(str(self._own[0]))
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
@@ -144,24 +144,24 @@ class UdpSocket:
     def _send_to(self, receiver: int, datagram: Datagram, buffers: list[bytes | memoryview]) -> None:
         address = self._peers[receiver]
         self.counters.trains_sent += 1
-        segment_bytes = datagram.segment_bytes
-        if datagram.size_bytes <= segment_bytes:
+        stride_bytes = datagram.segment_bytes
+        if datagram.size_bytes <= stride_bytes:
             self._send(buffers, address)
         elif not self.offload.gso or receiver in self._one_by_one:
             self._send_one_by_one(datagram, address)
         else:
             try:
-                self._socket.sendmsg(buffers, self._segment(segment_bytes), 0, address)
+                self._socket.sendmsg(buffers, self._gso_option(stride_bytes), 0, address)
             except OSError as error:
                 self._not_segmented(receiver, datagram, address, error)
 
-    def _segment(self, segment_bytes: int) -> list[tuple[int, int, bytes]]:
-        option = self._segment_option.get(segment_bytes)
+    def _gso_option(self, stride_bytes: int) -> list[tuple[int, int, bytes]]:
+        option = self._gso_options.get(stride_bytes)
         if option is None:
-            if len(self._segment_option) >= IOVEC_MAX:
-                self._segment_option.clear()
-            option = [(_SOL_UDP, _UDP_SEGMENT, _SEGMENT.pack(segment_bytes))]
-            self._segment_option[segment_bytes] = option
+            if len(self._gso_options) >= IOVEC_MAX:
+                self._gso_options.clear()
+            option = [(_SOL_UDP, _UDP_SEGMENT, _STRIDE.pack(stride_bytes))]
+            self._gso_options[stride_bytes] = option
         return option
 
     def _not_segmented(
@@ -225,7 +225,7 @@ class TrainReader:
         read = self._read
         for _ in range(READS_PER_WAKE):
             try:
-                size, segment_bytes, address = read()
+                size, stride_bytes, address = read()
             except BlockingIOError:
                 return
             except OSError as error:  # an ICMP message about something sent earlier
@@ -233,7 +233,7 @@ class TrainReader:
                 self._counters.last_error = error.strerror or str(error)
                 continue
             self._counters.trains_received += 1
-            deliver(self._view[:size], segment_bytes, self._origin(address))
+            deliver(self._view[:size], stride_bytes, self._origin(address))
 
     def _read_packet(self) -> tuple[int, int, SocketAddress]:
         size, address = self._socket.recvfrom_into(self._view)
@@ -272,7 +272,7 @@ def _bind(family: int, own: SocketAddress, address: tuple[str, int]) -> socket.s
 
 # What this kernel can do ------------------------------------------------------------------------------------
 
-_PROBE_SEGMENT_BYTES = 100
+_PROBE_STRIDE_BYTES = 100
 _PROBE_TRAIN = bytes(range(250))
 _PROBE_PATIENCE_S = 0.5
 
@@ -296,13 +296,13 @@ def _probe_train(*, gro: bool) -> list[bytes]:
             receiver.bind(("127.0.0.1", 0))
             if gro:
                 receiver.setsockopt(_SOL_UDP, _UDP_GRO, 1)
-            option = (_SOL_UDP, _UDP_SEGMENT, _SEGMENT.pack(_PROBE_SEGMENT_BYTES))
+            option = (_SOL_UDP, _UDP_SEGMENT, _STRIDE.pack(_PROBE_STRIDE_BYTES))
             sender.sendmsg([_PROBE_TRAIN], [option], 0, receiver.getsockname())
             deadline = time.monotonic() + _PROBE_PATIENCE_S
             while sum(map(len, arrived)) < len(_PROBE_TRAIN) and (left := deadline - time.monotonic()) > 0:
                 receiver.settimeout(left)
                 data, ancillary, _flags, _sender = receiver.recvmsg(BUFFER_BYTES, _ANCILLARY_BYTES)
-                if gro and (_SOL_UDP, _UDP_GRO, _GRO_SEGMENT.pack(_PROBE_SEGMENT_BYTES)) not in ancillary:
+                if gro and (_SOL_UDP, _UDP_GRO, _GRO_SEGMENT.pack(_PROBE_STRIDE_BYTES)) not in ancillary:
                     return []
                 arrived.append(data)
     except OSError:

@@ -60,7 +60,7 @@ class ViewLog:
         found = node.stalls.standstill()
         if found is not None and now_us - found.since_us >= limits.STANDSTILL_TOLD_US:
             lasted_s = (now_us - found.since_us) / 1e6
-            self._notices.say(
+            self._notices.warn(
                 "standstill", "daemon %s: messages do not flow for %.1f s: %s",
                 node.name, lasted_s, found.detail,
             )  # fmt: skip

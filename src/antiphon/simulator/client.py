@@ -94,7 +94,7 @@ class Client:
         self._requests: deque[tuple[Request, list[Record]]] = deque()
         self._waiting = waiting
         self.unread: deque[tuple[int, Output]] = deque()
-        """For a slow reader: (bytes, what they say), oldest first."""
+        """The frames that wait for a slow reader, as (bytes, value), oldest first."""
         self.unread_bytes = 0
         self._read_bytes = 0
         self._is_slow = False

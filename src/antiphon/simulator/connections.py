@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES = 8 * 1024
 """Real ones are smaller and many more."""
-WORD_BYTES = 40
-"""Of a segment without data."""
+CONTROL_BYTES = 40
+"""The size of a segment without data."""
 SEND_BUFFER_BYTES = 64 * 1024
 RECEIVE_BUFFER_BYTES = 256 * 1024
 WINDOW_START_BYTES = 10 * SEGMENT_BYTES
@@ -98,7 +98,7 @@ class End:
         self._unread.clear()
         self.unread_bytes = 0
         if self.remote is not None and data:
-            self._connections.word(self, self.remote._push)
+            self._connections.control(self, self.remote._push)
         return data
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class End:
         if self.unread_bytes or not self.is_established or self._connections.random.random() < RESETS:
             self._die()
             if self.remote is not None:
-                self._connections.word(self, self.remote._reset)
+                self._connections.control(self, self.remote._reset)
         else:
             self._unsent.append(b"")
             self._push()
@@ -123,7 +123,7 @@ class End:
         """Ask the other machine, until it answers or the process has lost patience."""
         if self._is_closed or self.is_established:
             return
-        self._connections.word(self, self._called)
+        self._connections.control(self, self._called)
         self._connections.after(DIAL_RETRY_US << attempt, self.call, attempt + 1)
 
     def _called(self) -> None:
@@ -142,7 +142,7 @@ class End:
     def _establish(self) -> None:
         if self._is_closed:
             assert self.remote is not None
-            self._connections.word(self, self.remote._reset)
+            self._connections.control(self, self.remote._reset)
         elif not self.is_established:
             self.is_established = True
             self._connections.tell(self, "connected")
@@ -224,7 +224,7 @@ class End:
         assert remote is not None
         if self._is_dead or (self._is_closed and data):
             self._die()
-            self._connections.word(self, remote._reset)
+            self._connections.control(self, remote._reset)
             return
         is_new = False
         if number >= self._expected:
@@ -238,7 +238,7 @@ class End:
                 self.unread_bytes += len(came)
             else:
                 self.is_over = True
-        self._connections.word(self, remote._acknowledged, self._expected)
+        self._connections.control(self, remote._acknowledged, self._expected)
         if is_new and not self._is_closed:
             self._connections.tell(self, "readable")
 
@@ -311,15 +311,15 @@ class Connections:
 
     def carry(self, end: End, data: bytes, action: object, *arguments: object) -> None:
         """Do something at the far end when a segment comes there, if it does."""
-        self._carry(end.place, end._far, data or bytes(WORD_BYTES), action, arguments)
+        self._carry(end.place, end._far, data or bytes(CONTROL_BYTES), action, arguments)
 
-    def word(self, end: End, action: object, *arguments: object) -> None:
-        """The same for a segment without data."""
-        self._carry(end.place, end._far, bytes(WORD_BYTES), action, arguments)
+    def control(self, end: End, action: object, *arguments: object) -> None:
+        """Do something at the far end when a segment without data comes there."""
+        self._carry(end.place, end._far, bytes(CONTROL_BYTES), action, arguments)
 
     def answer(self, end: End, action: object, *arguments: object) -> None:
-        """The same in the other direction, for an end that has no other end yet."""
-        self._carry(end._far, end.place, bytes(WORD_BYTES), action, arguments)
+        """As `carry`, in the other direction, for an end that has no other end yet."""
+        self._carry(end._far, end.place, bytes(CONTROL_BYTES), action, arguments)
 
     def _carry(
         self, place: int, far: int, data: bytes, action: object, arguments: tuple[object, ...]

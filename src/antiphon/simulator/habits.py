@@ -33,7 +33,7 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     answers: float = 0.0
     """Probability that an action sends several bundles in a row at different services."""
     read_bytes_per_s: int = 0
-    """For a slow reader."""
+    """The pace of a slow reader."""
     slow: str = ""
     """Its policy for slow receivers; empty for that of the configuration."""
     priority: int = 0

@@ -1,4 +1,5 @@
-"""Packets that no daemon has sent, made by whoever can write to a daemon's socket and knows its view."""
+"""Packets that no daemon has sent, made by an attacker that can write to a daemon's socket and knows its
+view."""
 
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.ring import Ring

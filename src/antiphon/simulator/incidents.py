@@ -114,7 +114,7 @@ class Trouble(Lasting, frozen=True):
     fault: AnyFault
     daemons: tuple[str, ...] = ()
     is_oneway: bool = False
-    """Of a pair, only the path from the first to the second has it."""
+    """Whether only the path from the first to the second of a pair has the fault."""
 
 
 class Usurp(Incident, frozen=True, rename={"sender": "from", "receiver": "to"}):

@@ -13,7 +13,7 @@ Cells = dict[tuple[str, str], int]
 
 
 class Latency(Struct, frozen=True):
-    """From the send to the deliveries of the messages of one service."""
+    """The times from send to delivery of the messages of one service."""
 
     deliveries: int
     mean_us: int
@@ -26,12 +26,12 @@ class Counts(Struct):
     messages: int = 0
     deliveries: int = 0
     deliveries_after_change: int = 0
-    """After the daemon view changed for the first time in the working phase."""
+    """Deliveries after the daemon view changed for the first time in the working phase."""
     views: int = 0
-    """Of groups, at clients."""
+    """Views of groups, counted at clients."""
     signals: int = 0
     installations: int = 0
-    """Of daemon views, each counted at each daemon, those of lonely starts left out."""
+    """Installations of daemon views, counted at each daemon, without those of a daemon alone at its start."""
     crashes: int = 0
     restarts: int = 0
     partitions: int = 0

@@ -103,7 +103,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         return Random(f"{self.scenario} {self.seed} {what}")
 
     def daemons(self) -> list[Daemon]:
-        """By daemon number."""
+        """The daemons by daemon number."""
         return [daemon for site in self.sites for daemon in site.daemons]
 
     def config(self) -> Config:
@@ -174,7 +174,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         )
 
     def text(self) -> str:
-        """As JSON that `read` understands and people can change."""
+        """The plan as JSON that `read` understands and people can change."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode()
 
 

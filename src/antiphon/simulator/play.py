@@ -14,7 +14,7 @@ FORM_MAX_US = 120_000_000
 STILL_MAX_US = 300_000_000
 """Virtual time without any event after which a run that has not come to rest is judged as it stands."""
 QUIET_MAX_US = 7_200_000_000
-"""The same, whatever happens."""
+"""Virtual time after which a run that has not come to rest is judged, whatever happens."""
 RESTORED_MIN_US = 30_000_000
 NOTICE_SUSPICIONS = 3
 
@@ -61,8 +61,8 @@ def perform(stage: Stage) -> None:
 
 def form(world: World) -> None:
     """Let time pass until all daemons are in one view."""
-    everybody = [tuple(range(len(world.hosts)))]
-    if not _wait(world, everybody, FORM_MAX_US):
+    whole = [tuple(range(len(world.hosts)))]
+    if not _wait(world, whole, FORM_MAX_US):
         raise RuntimeError(f"the cluster did not form within {FORM_MAX_US // 1_000_000} s")
 
 

@@ -28,7 +28,7 @@ def run_seed(seed: int, scenario: str = "mixed", trace_dir: Path | None = None) 
 
 
 def run_plan(plan: Plan, trace_dir: Path | None = None) -> Outcome:
-    """The same, of a plan that is already there."""
+    """The outcome of a plan that is already there."""
     return _judged(lambda: plan, plan.seed, plan.scenario, trace_dir)
 
 

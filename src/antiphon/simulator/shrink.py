@@ -96,7 +96,7 @@ def _with_fewer(plan: Plan, name: str) -> Iterator[Plan]:
 
 
 def _calmer(plan: Plan) -> Iterator[Plan]:
-    """With plainer daemons, paths and clients, and less time."""
+    """Plans with plainer daemons, paths and clients, and less time."""
     last_us = max((incident.at_us for incident in plan.incidents), default=0)
     if plan.working_us > last_us + 2 * ROUND_US:
         yield structs.replace(plan, working_us=max(last_us + ROUND_US, plan.working_us // 2))

@@ -29,10 +29,10 @@ class Steady(Struct, frozen=True):
     views: int
     """How many daemon views each of them may install."""
     silent_us: int
-    """For how long each may be without one that works, all times added up."""
+    """How long each daemon may be without a view that works, all times added up."""
 
     def without(self, daemon: str) -> "Steady":
-        """The same for a cluster that never had this daemon."""
+        """This rule for a cluster that never had this daemon."""
         return structs.replace(self, daemons=tuple(name for name in self.daemons if name != daemon))
 
 

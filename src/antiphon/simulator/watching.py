@@ -21,8 +21,8 @@ class HostWatcher(Watcher):
         self._host = host
         self._bearers = world.bearers
         self._incarnations: dict[int, dict[int, int]] = {}
-        """Of the daemons in the present view and in the one before it: views of groups that end with a daemon
-        view are made while the next one is being installed."""
+        """The incarnations of the daemons in the present view and in the one before it: views of groups that
+        end with a daemon view are made while the next one is being installed."""
 
     def installed(self, view: DaemonView, transitional: tuple[int, ...]) -> None:
         """Sview."""

@@ -1,1 +1,1 @@
-"""The data pipeline on Spark: groups as tables, tables as messages, traces held against the properties."""
+"""The data pipeline on Spark: groups as tables, tables as messages, traces checked against the properties."""

@@ -17,9 +17,9 @@ from antiphon.types import BatchStamp, check_destination, check_group, check_nam
 Place = int | datetime | str
 """Where to begin or end: an offset, a time, or the word `earliest` or `latest`."""
 NAME_MAX_BYTES = limits.SESSION_NAME_MAX_BYTES - 4
-"""Of a sink's sessions: room for the number of a part behind it."""
+"""The longest name of a sink's sessions: leaves room for the number of a part behind it."""
 QUERY_MAX_BYTES = limits.BATCH_QUERY_MAX_BYTES - 37
-"""Of the name of a query: room for the identifier of a stream's checkpoint behind it."""
+"""The longest name of a query: leaves room for the identifier of a stream's checkpoint behind it."""
 _READING = {
     "endpoint", "groups", "start", "end", "maxrowspertrigger", "partitions", "failondataloss",
     "timeoutseconds",
@@ -55,9 +55,9 @@ class Writing(Struct, frozen=True):
     """How a sink writes."""
 
     addresses: tuple[str, ...] | None = None
-    """Of daemons; None: wherever the executor's environment says."""
+    """The addresses of daemons; None: those in the executor's environment."""
     groups: tuple[str, ...] = ()
-    """For rows that name no group themselves."""
+    """The groups for rows that name none themselves."""
     service: Service = Service.AGREED
     name: str = ""
     query: str = ""

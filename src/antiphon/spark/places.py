@@ -42,9 +42,9 @@ AWAY_S = 3.0
 CATCH_UP_S = 10.0
 """How long a journal may take to get what another one has already, before a gap is taken for one."""
 AGAIN_S = 0.2
-"""Between two attempts to find a place."""
+"""The time between two attempts to find a place."""
 GAP_ROWS_MAX = 4_096
-"""So far behind a gap the first row with a place in the order is looked for."""
+"""How many rows behind a gap are searched for the first one with a place in the order."""
 
 
 class Position(Struct, frozen=True):
@@ -55,7 +55,7 @@ class Position(Struct, frozen=True):
     anchor: Anchor
 
     def as_json(self) -> dict[str, Any]:
-        """For Spark, which compares the text: always the same keys in the same order."""
+        """The position for Spark, which compares the text: always the same keys in the same order."""
         anchor = msgspec.to_builtins(self.anchor)
         return {"journal": self.journal, "offset": self.offset, "anchor": anchor}
 
@@ -260,7 +260,7 @@ class Replicas:
             all_asked = asked == len(self._reading.endpoints)
             patience_s = min(CATCH_UP_S, self._reading.timeout_s) if all_asked else self._reading.timeout_s
             if time.monotonic() + AGAIN_S > begun_s + patience_s:
-                return journal, offset  # nobody has it, or nobody who can be asked
+                return journal, offset  # no journal has it, or none that can be asked
             time.sleep(AGAIN_S)
 
     def _first_ordered(self, journal: str, offset: int) -> Anchor | None:
@@ -314,5 +314,5 @@ def _removed(offset: int, have: Positions) -> JournalError:
 
 @lru_cache(maxsize=16)
 def replicas(reading: Reading) -> Replicas:
-    """Those of this process: a worker that Spark uses again need not connect again."""
+    """The replicas of this process: a worker that Spark uses again need not connect again."""
     return Replicas(reading)

@@ -32,7 +32,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 JAVA_OPTIONS = f"-Djdk.lang.Process.launchMechanism=VFORK -Dlog4j2.configurationFile=file:{_LOGGING}"
 """Processes are cheap to start, and only errors are told."""
 QUICK_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For short work: compile little, collect simply. Work of many minutes would be slower."""
+"""Options for short work: compile little, collect simply. Work of many minutes would be slower."""
 
 
 def spark_session(

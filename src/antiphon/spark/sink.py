@@ -46,7 +46,7 @@ from antiphon.service import Service
 from antiphon.spark.options import Writing
 from antiphon.types import BatchStamp
 
-HELD_MAX_BYTES = 32 * 1024 * 1024
+UNACCEPTED_MAX_BYTES = 32 * 1024 * 1024
 """What is kept until it is accepted, to be sent again through another daemon; more waits for that."""
 PIECE_MAX_BYTES = 8 * 1024 * 1024
 """Given to the session in one call."""
@@ -54,7 +54,7 @@ LOSSES_MAX = 8
 """Connections lost without anything being accepted, after which the part fails: perhaps it is our fault."""
 FIRST_WAIT_S = 0.05
 LAST_WAIT_S = 2.0
-"""Between two attempts to find a daemon; the wait doubles from the first to the last."""
+"""The waits between two attempts to find a daemon; the wait doubles from the first to the last."""
 _QUERY_PROPERTY = "sql.streaming.queryId"
 _BATCH_PROPERTY = "streaming.sql.batchId"
 """Under these names Spark tells a task to which query, by its checkpoint, and to which batch it belongs."""
@@ -78,7 +78,7 @@ class Chunk(Struct, frozen=True):
     key: Key
     payloads: list[bytes]
     index: int
-    """Of the first, in its part."""
+    """The index of the first row in its part."""
 
 
 def check_columns(schema: StructType) -> None:
@@ -230,8 +230,8 @@ class Sender:
         self._writing = writing
         self._stamp = BatchStamp(query, batch, partition, 0, 0)
         self._session: blocking.Session | None = None
-        self._held: deque[Chunk] = deque()
-        self._held_bytes = 0
+        self._unaccepted: deque[Chunk] = deque()
+        self._unaccepted_bytes = 0
 
     def send(self, key: Key, payloads: list[bytes]) -> None:
         """Send these; waits while the daemon takes no more."""
@@ -242,13 +242,13 @@ class Sender:
         for piece in _pieces(payloads):
             chunk = Chunk(key, piece, self.sent)
             self.sent += len(piece)
-            self._held.append(chunk)
-            self._held_bytes += sum(map(len, piece)) + limits.BATCH_QUERY_MAX_BYTES
-            self._insist([chunk], waits=self._held_bytes >= HELD_MAX_BYTES)
+            self._unaccepted.append(chunk)
+            self._unaccepted_bytes += sum(map(len, piece)) + limits.BATCH_QUERY_MAX_BYTES
+            self._insist([chunk], waits=self._unaccepted_bytes >= UNACCEPTED_MAX_BYTES)
 
     def finish(self) -> None:
         """Wait until everything is accepted."""
-        if self._held:
+        if self._unaccepted:
             self._insist([], waits=True)
 
     def close(self) -> None:
@@ -259,7 +259,7 @@ class Sender:
                 session.close()
 
     def _insist(self, chunks: Iterable[Chunk], *, waits: bool) -> None:
-        """Send `chunks`, the newest of what is held, and perhaps wait until all is accepted; where a
+        """Send `chunks`, the newest of the unaccepted ones, and perhaps wait until all is accepted; where a
         connection breaks, send over another whatever is not known to have been accepted."""
         losses = 0
         while True:
@@ -267,7 +267,7 @@ class Sender:
                 session = self._session
                 if session is None:
                     session = self._session = self._connect()
-                    chunks = self._held
+                    chunks = self._unaccepted
                 for chunk in chunks:
                     groups, service, tag = chunk.key
                     session.send_many(
@@ -275,8 +275,8 @@ class Sender:
                     )
                 if waits:
                     session.wait_accepted()
-                    self._held.clear()
-                    self._held_bytes = 0
+                    self._unaccepted.clear()
+                    self._unaccepted_bytes = 0
                 return
             except Disconnected:
                 self.close()
@@ -295,7 +295,7 @@ class Sender:
             try:
                 return blocking.connect(writing.addresses, name=name, views=False)
             except Refused as error:
-                # A part that is repeated may meet the session of its forerunner, which nobody has closed yet.
+                # A part that is repeated may find the session of its forerunner still open.
                 failure: AntiphonError = error
                 name = ""
             except ConnectError as error:

@@ -69,7 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if max_rows is None else ReadMaxRows(max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From here on nothing newer counts."""
+        """Fix the end of the stream: rows that come later are not read."""
         self._target = replicas(self._reading).named("latest")
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:

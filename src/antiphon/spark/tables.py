@@ -39,7 +39,7 @@ class Ingested(Struct, frozen=True):
     table: str
     added: int
     rows: int
-    """In the table now."""
+    """The number of rows in the table now."""
 
 
 # Journals -------------------------------------------------------------------------------------------------

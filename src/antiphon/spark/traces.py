@@ -192,7 +192,7 @@ def _runs(spark: "SparkSession", headers: list[Any]) -> "DataFrame":
         known = runs.setdefault(header.run, dict.fromkeys(names))
         for name in names:
             value = header[name]
-            # In a live run not everybody knows all of it: a client is told of its own daemon only.
+            # In a live run not every process knows all of it: a client is told of its own daemon only.
             if known[name] is None or (isinstance(value, list) and len(value) > len(known[name])):
                 known[name] = value
     rows = [tuple(known[name] for name in names) for known in runs.values()]
@@ -212,7 +212,7 @@ def _header_schema() -> Any:
 
 
 def _plain(file: str) -> str:
-    """The same name for a file, however Spark writes it."""
+    """The plain path of a file, however Spark writes it."""
     return unquote(file).replace("file:///", "/").replace("file:/", "/")
 
 

@@ -9,7 +9,7 @@
     48          names        count x 32 bytes, each ends at its first NUL
     ...         body
 
-Whoever writes little-endian sets both bits of `LITTLE`, which read the same in either order. Clients write
+A little-endian writer sets both bits of `LITTLE`, which read the same in either order. Clients write
 in any order, we always write little-endian: some clients do not look.
 """
 
@@ -24,7 +24,7 @@ SIZE_AT = 44
 NAME_BYTES = 32
 NAMES_MAX = 100
 NAMES_AND_BODY_MAX_BYTES = 143_952
-"""Of what a client sends, as Spread's daemon has it."""
+"""The most names and body that a client may send, as in Spread's daemon."""
 LITTLE = 0x8000_0080
 
 UNRELIABLE, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = (1 << number for number in range(6))
@@ -35,7 +35,7 @@ REGULAR_VIEW, TRANSITION = 0x1000, 0x2000
 JOIN, LEAVE, KILL = 0x1_0000, 0x2_0000, 0x4_0000
 ACTIONS = SERVICES | JOIN | LEAVE | KILL
 DAEMONS_ONLY = 0x3F00 | 0x38_0000 | 0x40_0000
-"""Membership, what daemons tell one another, and rejections: nobody else says these."""
+"""Membership, messages between daemons, and rejections: only daemons may send these."""
 
 SERVICE_OF = {
     UNRELIABLE: Service.UNRELIABLE,
@@ -61,7 +61,7 @@ NO_HINT = _HINT_LITTLE.pack(LITTLE)
 def parse_header(data: bytes | memoryview, at: int) -> tuple[int, bytes, int, bytes, int]:
     """Type, sender, count, hint and size in the header at an offset; the type without its marker.
 
-    BadFrame for counts and sizes that nobody may send: nothing is allocated for them.
+    BadFrame for counts and sizes that no client may send: nothing is allocated for them.
     """
     (marked,) = _TYPE.unpack_from(data, at)
     header = _LITTLE_HEADER if marked & LITTLE == LITTLE else _BIG_HEADER
@@ -74,7 +74,7 @@ def parse_header(data: bytes | memoryview, at: int) -> tuple[int, bytes, int, by
 
 
 def order_of(start: bytes) -> Literal["little", "big"]:
-    """In which the numbers of a header are written."""
+    """The byte order in which the numbers of a header are written."""
     (marked,) = _TYPE.unpack_from(start)
     return "little" if marked & LITTLE == LITTLE else "big"
 

@@ -8,10 +8,10 @@ The body of a view:
     16     4    offset       from here + 4 to the receiver's own set
     20          sets         each: the number of its members, 4 bytes, and their names
 
-A view that a join, leave or disconnect made has one set, with whoever that was. Otherwise there is one for
-each view that members come from. Spread's identifiers are the address of a daemon, a time and a count; to
-clients they are three numbers to be compared, and ours are made of the whole identifier of a view, so that
-two views never share one.
+A view that a join, leave or disconnect made has one set, with the sessions that joined or left. Otherwise
+there is one for each view that members come from. Spread's identifiers are the address of a daemon, a time
+and a count; to clients they are three numbers to be compared, and ours are made of the whole identifier of a
+view, so that two views never share one.
 """
 
 from collections.abc import Sequence
@@ -49,8 +49,8 @@ class Views:
         """A view with its cause."""
         cause = _CAUSES[view.cause]
         if view.id.branch or (view.cause is Cause.DISCONNECT and len(view.changed) > 1):
-            # Somebody is being lost, and is still counted, or several are gone at once: in Spread, only a
-            # network's view tells that.
+            # A member is being lost and is still counted, or several are gone at once: in Spread, only a view
+            # caused by the network can express that.
             cause = layout.BY_NETWORK
         sets = [tuple(view.changed)] if cause != layout.BY_NETWORK else self._sets(view)
         members = self._sorted(view.members)
@@ -72,8 +72,8 @@ class Views:
         return header + layout.pack_names(members) + body
 
     def _sets(self, view: View) -> list[tuple[str, ...]]:
-        """Who came with whom. Of those who are being lost, nobody knows: each is alone; and so is whoever
-        joins meanwhile, at the end."""
+        """Who came with whom. For members that are being lost this is unknown, so each is a set of its own;
+        and so is a member that joins meanwhile, at the end."""
         if view.parts:
             return [self._sorted(part) for part in view.parts]
         newcomers = view.changed if view.cause is Cause.JOIN else ()

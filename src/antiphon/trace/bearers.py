@@ -1,11 +1,11 @@
-"""Who bears a name: private names are used again, processes are not.
+"""Which process has a name: private names are used again, processes are not.
 
 A name is free again once its session's end is delivered at its own daemon. Daemons that are cut off from that
 one may not know of it for long: their views go on to mean the old session, after the new one has begun, and
 no clock tells which. So a simulated daemon says itself which sessions each of its views means: see `Bearers`.
 
-Nobody says so in a live run. There, each process's own views, one after the other, and the views of the joins
-tell: see `Namesakes`.
+A live run has no such record. There, each process's own views, one after the other, and the views of the
+joins tell: see `Namesakes`.
 """
 
 from collections.abc import Iterable
@@ -136,7 +136,7 @@ def tell_apart(records: list[Record]) -> None:
         if record.event is not Event.VIEW or record.views[0] is None:
             continue
         group, view = record.groups[0], record.views[0]
-        # Whoever was there before, and has not come with this view, is who it was.
+        # A member that was there before, and has not come with this view, is the same process.
         known = dict(before.get((record.process, group), ()))
         if record.cause in CAME:
             stayed = record.transitional if record.cause == "merge" else record.members

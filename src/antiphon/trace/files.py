@@ -33,7 +33,7 @@ def read_header(path: Path) -> Header:
 def read_records(path: Path) -> tuple[Header, list[Record]]:
     """All of a file. UsageError if it is not a trace.
 
-    Whoever wrote the file of a live run may have been killed while it wrote a line: the last line is left out
+    The writer of a file of a live run may have been killed while it wrote a line: the last line is left out
     if it has no end.
     """
     try:

@@ -19,7 +19,7 @@ class LiveWatcher(Watcher):
         self.scroll: Scroll = daemon_scroll(
             folder, name, incarnation, config.settings.name, config.daemon_names, sites
         )
-        super().__init__(config, config.daemon_number(name), self.scroll, wall_us, _told_nobody)
+        super().__init__(config, config.daemon_number(name), self.scroll, wall_us, _ignore_state)
         self._incarnation = incarnation
         self._is_born = False
 
@@ -52,5 +52,5 @@ class LiveWatcher(Watcher):
         self.scroll.append(Record(0, wall_us(), event, self._name, incarnation=self._incarnation))
 
 
-def _told_nobody(number: int, state: str) -> None:
-    """Nobody else wants to hear of states."""
+def _ignore_state(number: int, state: str) -> None:
+    """Ignore a state: only the trace needs it."""

@@ -5,7 +5,7 @@ come first, that counts: a message is sent before it is delivered, and a daemon'
 clocks of machines that take part must agree better than messages travel between them, or else what the oracle
 says of *when* a safe message was delivered (2.14) means nothing.
 
-Whoever was killed could not say so. Its file ends, and that is its end. What a session handed to its library
+A killed process cannot record its end: the end of its file is its end. What a session handed to its library
 and its daemon never read was not sent.
 """
 
@@ -37,7 +37,7 @@ class Story(Struct, eq=False):
     records: list[Record]
     daemon: str
     incarnation: int
-    """Of the daemon."""
+    """The incarnation of the daemon."""
     is_session: bool
     times_us: list[int]
     """When each record counts as having happened."""
@@ -57,7 +57,7 @@ def merge(folder: Path, run: str = "") -> Trace:
 
 
 def merge_files(files: dict[Path, Header], run: str) -> Trace:
-    """The same, of files that are known to be of one run."""
+    """Merge files that are known to be of one run."""
     if not files:
         raise UsageError(f"no traces of the run {run}")
     stories = [story for path in files if (story := _read(path)) is not None]
@@ -110,8 +110,9 @@ def _name_processes(stories: list[Story]) -> None:
 
 
 def _leave_out_the_unread(stories: list[Story]) -> None:
-    """A message counts as sent when the daemon reads it. Of a session that broke off nobody can tell what was
-    read, except for what was then sent on or delivered. Unreliable messages promise nothing."""
+    """A message counts as sent when the daemon reads it. For a session that broke off, it is unknown which
+    messages were read, except for those that were then sent on or delivered. Unreliable messages promise
+    nothing."""
     carried: set[Identity] = set()
     for story in stories:
         for record in story.records:
@@ -199,7 +200,7 @@ def _in_one_order(stories: list[Story]) -> list[Record]:
 
 
 def _effects(record: Record) -> Iterable[Cause]:
-    """What others wait for."""
+    """What a record causes, for which others wait."""
     if record.event is Event.SEND:
         return (("message", record.message),)
     if record.event is Event.SSEND:

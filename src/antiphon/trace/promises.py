@@ -1,7 +1,7 @@
 """What the system promises, in words: the properties of chapter 2 of the thesis, and some of our own.
 
 Most are promised twice, to clients (boundary B4) and between daemons (B3). The simulator's oracle and the
-Spark jobs each know how to hold a trace against them; what they are called and what they say is said here.
+Spark jobs each check a trace against them; their names and texts are defined here.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class Promise(Struct, frozen=True):
 
 
 class Check(Protocol):
-    """Anything that holds traces against a promise."""
+    """Anything that checks traces against a promise."""
 
     @property
     def promise(self) -> Promise: ...
@@ -41,7 +41,7 @@ AnyCheck = TypeVar("AnyCheck", bound=Check)
 
 
 def in_order(checks: Iterable[AnyCheck]) -> tuple[AnyCheck, ...]:
-    """By the places of their promises."""
+    """The checks in the order of their promises."""
     return tuple(sorted(checks, key=lambda check: check.promise.place))
 
 
@@ -74,7 +74,7 @@ LOCAL_MONOTONICITY_OF_DAEMONS = Promise(
 TRANSITIONAL_SET = Promise(
     "2.4",
     "transitional set",
-    "the transitional set names those members who come from the same previous view, and nobody else",
+    "the transitional set names those members who come from the same previous view, and no others",
 )
 TRANSITIONAL_SET_OF_DAEMONS = Promise(
     "2.4",

@@ -86,10 +86,10 @@ class Record(Struct, omit_defaults=True, gc=False):
     members: tuple[str, ...] = ()
     """Processes; sview: names of daemons."""
     transitional: tuple[str, ...] = ()
-    """As `members`; in a stranssig those who are known to come along into the next view."""
+    """Names as in `members`; in a stranssig the daemons that are known to come along into the next view."""
     changed: tuple[str, ...] = ()
     cause: str = ""
-    """Of a disconnect: "crash" if its daemon crashed."""
+    """The cause of a disconnect: "crash" if its daemon crashed."""
     buffers: dict[str, tuple[int, int]] = {}
     """Name: (used, limit)."""
     incarnation: int = 0
@@ -103,15 +103,16 @@ class Record(Struct, omit_defaults=True, gc=False):
     bundle: Bundle | None = None
     """Ssend, hold and sdeliver."""
     lts: int = 0
-    """Ssend, sdeliver and hold: of the bundle; deliver: of the bundle that brought the message."""
+    """The lts of the bundle in ssend, sdeliver and hold, and of the bundle that brought the message in
+    deliver."""
     place: int = 0
     """Sdeliver: where the bundle stands in the agreed order; 0: at its lts."""
     destinations: tuple[str, ...] = ()
     """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
     state: str = ""
-    """State: of the membership; link: of the link; slow: "behind", or "caught up"."""
+    """The state of the membership in `state`, of the link in `link`; "behind" or "caught up" in `slow`."""
     reason: str = ""
-    """State: why it was entered."""
+    """Why a `state` was entered."""
     parts: tuple[tuple[str, ...], ...] = ()
     """Restored: the sets of living daemons that can reach one another from now on; steady: one set, of the
     daemons that are well although others are not."""

@@ -37,7 +37,7 @@ class Trace:
         self.live = live
         """Whether it happened on real sockets, rather than in the simulator."""
         self.sites = sites
-        """Of each of `daemons`; none if they are not known."""
+        """The site of each of `daemons`; empty if the sites are not known."""
         self.records: list[Record] = list(records)
         self._known: dict[Callable[[Trace], object], object] = {}
 
@@ -92,7 +92,7 @@ class Trace:
 
     @cached_property
     def bearers(self) -> dict[str, str]:
-        """For each private name, the last process that bore it."""
+        """The last process that had each private name."""
         return {private_name(process): process for process in self.by_process}
 
     @cached_property

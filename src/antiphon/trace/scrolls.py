@@ -1,8 +1,8 @@
 """Live traces: the file of one daemon's life, or of one session, while it is being written.
 
 A scroll takes records as a list does, or lines that are encoded already, and gives them on when it is told
-to: before anybody can have seen what they tell of. A disk that takes no more ends the trace, with one line in
-the log, and nothing else.
+to: before another process can have seen what they tell of. A disk that takes no more ends the trace, with one
+line in the log, and nothing else.
 """
 
 import logging
@@ -25,8 +25,8 @@ RECORDS_MAX = 1_024
 
 _logger = logging.getLogger("antiphon.trace")
 _START = b'{"position":'
-"""Of every line that a record becomes. No text inside a record can have these bytes: its quotes are
-escaped."""
+"""The beginning of every line that a record becomes. No text inside a record can have these bytes: its quotes
+are escaped."""
 
 
 def wall_us() -> int:
@@ -53,7 +53,7 @@ class Scroll:
         header = Header(FORMAT, VERSION, run, LIVE, 0, daemons, True, sites)
         self._lines.append(self._encoder.encode(header) + b"\n")
         self.start = b'{"run":%b,"position":' % self._encoder.encode(run)
-        """Of every line; the position follows."""
+        """The beginning of every line; the position follows."""
 
     def __len__(self) -> int:
         """How many records there are."""

@@ -32,9 +32,9 @@ while data := os.read(0, room_bytes):
     if is_ahead:
         time.sleep(0.02)
 """
-"""Copies the pipe to the file until nobody holds its other end; whoever asks the daemon to end may ask this
-process, too. It sleeps between two looks, because a daemon whose every write woke another process would pay
-more for that than for the writing."""
+"""Copies the pipe to the file until no process has its other end open. A signal that ends the daemon may be
+sent to this process, too. It sleeps between two looks, because a daemon whose every write woke another
+process would pay more for that than for the writing."""
 
 
 class Sink(Protocol):
@@ -47,7 +47,7 @@ class Sink(Protocol):
         """Nothing more comes."""
 
     def forget(self) -> None:
-        """Nothing more comes, and nobody waits for what is still on its way: in a forked child, whose copy
+        """Close without waiting for records that are still on their way: in a forked child, whose copy
         this is, or after an error."""
 
 

@@ -40,7 +40,7 @@ WORKER = 0
 LINES_MAX = 24
 """Connections that are open at once."""
 LINE_MUTANTS_MAX = 64
-"""Then a connection is ended: others want to be tried."""
+"""After so many mutants a connection is ended, so that others are tried."""
 AT_ONCE = 25
 IDLE_S = 0.02
 ANSWER_S = 1.0
@@ -57,7 +57,7 @@ class Door(Protocol):
         """Send the mutant of this number: to whom, and what it was."""
 
     def rest(self) -> None:
-        """Between two spells."""
+        """Do what is due between two spells."""
 
 
 class Line:
@@ -269,7 +269,7 @@ def serve(door: Door, board: Board, record: Record, is_over: list[int]) -> None:
 
 
 def main() -> None:
-    """Until SIGTERM."""
+    """Run until SIGTERM."""
     door, folder, workers, *places = sys.argv[1:]
     is_over: list[int] = []
 

@@ -26,7 +26,7 @@ class SpreadFrame(Struct, frozen=True):
     more_names: int = 0
     """How many more are announced than there are."""
     more_bytes: int = 0
-    """The same for the body."""
+    """How much longer the body is said to be than it is."""
 
 
 class SpreadHello(Struct, frozen=True):

@@ -22,7 +22,7 @@ from antiphon.load.cluster import stop_daemon
 
 LOOK_S = 0.05
 EFFECT_S = 0.3
-"""After a spell, for its last mutants to have whatever effect they have."""
+"""The wait after a spell in which its last mutants take effect."""
 RESTARTS_MAX = 12
 """After so many clusters that were broken for good, the run ends: there is enough to look into."""
 STATUS_PATIENCE_S = 30.0

@@ -23,12 +23,12 @@ from antiphon.load.crowd import dial
 
 ANSWER_S = 2.0
 BATCHES_MAX = 4
-"""Of a stream that are read; then it is cancelled."""
+"""How many batches of a stream are read before it is cancelled."""
 CALLERS_MAX = 32
 REFUSALS = (pa.ArrowException, OSError)
 """What a client of Arrow raises for an answer that is an error: for some of them it is the latter."""
 CALLS_MAX = 5_000
-"""Of one client: then it is made anew, as a program is that ends."""
+"""How many calls one client makes before it is replaced by a new one."""
 
 
 class Flights:

@@ -26,7 +26,7 @@ ODD_TEXTS = ("", "#", "##", "a" * 31, "a" * 32, "a" * 300, "\0", "\x1b[2J", "é"
 INTEGER_BYTES = (1, 2, 4, 8)
 CHANGES_MAX = 3
 SHARE_OF_BYTES = 0.2
-"""So many mutants are changed as bytes; the others keep their layout."""
+"""The share of mutants that are changed as bytes; the others keep their layout."""
 HEAD_SPARED = 0.7
 GROWTH_MAX = 70
 """Copies that a list may get of one of its elements: more than any of them may have."""

@@ -30,7 +30,7 @@ class Orders(Struct, frozen=True):
     most: int
     """Mutants of each process."""
     rate_per_s: float
-    """Of each process, too."""
+    """The rate of each process."""
     loss: float = 0.0
     """This part of all genuine datagrams is lost, so that daemons ask for them again."""
 
@@ -99,7 +99,7 @@ class Pace:
         self._seen_s = 0.0
 
     def take(self, rate_per_s: float, now_s: float) -> int:
-        """So many, at most what may be sent at once."""
+        """How many mutants may be sent now, at most the size of a burst."""
         self._room = min(self._most, self._room + rate_per_s * (now_s - self._seen_s))
         self._seen_s = now_s
         whole = max(0, int(self._room))
@@ -130,7 +130,7 @@ class Record:
         self._file.write(msgspec.json.encode(row) + b"\n")
 
     def flush(self) -> None:
-        """For those who read the file now."""
+        """Make the records visible to readers of the file."""
         self._file.flush()
 
 

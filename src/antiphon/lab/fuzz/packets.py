@@ -212,7 +212,7 @@ def folded(write: Callable[..., bytes], values: tuple[Any, ...], bits: tuple[int
 
 
 def _encoded(write: Callable[[], bytes]) -> bytes:
-    """For encoders that refuse what is no number, or beyond theirs."""
+    """The bytes of an encoder, which may refuse a value that is no number or too large."""
     try:
         return write()
     except (OverflowError, TypeError, ValueError, struct.error, msgspec.MsgspecError) as error:
@@ -226,7 +226,7 @@ _BITS: dict[type[Struct], dict[str, int]] = {
     Token: {"link_modifier": 16, "site_modifier": 16, "flow": 32},
     _Receipt: {"delay_us": 32},
 }
-"""Of fields that have fewer than 64."""
+"""The bits of fields that have fewer than 64."""
 
 
 def _narrowed(value: _Value) -> _Value:
@@ -372,7 +372,7 @@ def framed(data: bytes) -> bytes:
 
 
 def consistent(genuine: Genuine) -> Genuine:
-    """With fragments that say of their bundles what these say of themselves."""
+    """The packet with fragments whose heads agree with their bundles."""
     if not isinstance(genuine.body, list):
         return genuine
     items = [

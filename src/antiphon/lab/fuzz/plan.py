@@ -23,7 +23,8 @@ change of the view which itself needs several attempts."""
 RATE_PER_S = 4_000.0
 """Mutants of each process that sends them, at most: more would only be dropped by full sockets."""
 LOSS = 0.005
-"""Of genuine datagrams during a spell at the door `udp`: else no daemon would ask for one again."""
+"""The share of genuine datagrams that are lost during a spell at the door `udp`: without loss no daemon would
+ask for a retransmission."""
 
 KINDS: dict[str, tuple[str, ...]] = {
     "udp": UDP_KINDS,
@@ -59,7 +60,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Of a spell: small enough that every kind has its turn.
+        """The number of mutants in a spell: small enough that every kind has its turn.
 
         >>> Plan("udp", 0, 300, 10.0).size, Plan("udp", 0, 300_000, 10.0).size
         (19, 5000)
@@ -72,7 +73,7 @@ class Plan(Struct, frozen=True):
         return -(-self.mutants // self.size)
 
     def each(self) -> Iterator[Spell]:
-        """The spells in turn, for ever: whoever plays them knows when to end."""
+        """The spells in turn, without an end: the caller decides when to stop."""
         kinds = KINDS[self.door]
         number = 0
         while True:
@@ -81,7 +82,8 @@ class Plan(Struct, frozen=True):
 
 
 _NUMBERS_EACH = 1_000_000
-"""Of mutants, set aside for a spell: so a mutant's number tells its spell, however long that was."""
+"""Numbers of mutants that are reserved for a spell: so a mutant's number tells its spell, however long that
+was."""
 
 
 def plans(choices: Choices, quick: bool) -> list[Plan]:

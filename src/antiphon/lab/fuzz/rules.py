@@ -38,7 +38,7 @@ class Look(Struct, frozen=True):
     flows_after_s: float | None
     """From the end of the spell until messages flowed from every daemon to every other; None: never."""
     unheard: tuple[str, ...] = ()
-    """If never: from where to where nothing came."""
+    """The pairs of daemons between which no message came, if messages never flowed again."""
     complaints: dict[str, str] = {}
     """If never, and at the end: what `antiphon status` complains of at each daemon, empty if it exits 0."""
     memory_bytes: dict[str, int] = {}
@@ -47,7 +47,7 @@ class Look(Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """For a person who wants to repeat it."""
+        """Where the finding was made, for a person who wants to repeat it."""
         return f"after spell {self.spell} ({self.kind}, mutants from {self.first})"
 
 

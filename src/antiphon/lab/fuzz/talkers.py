@@ -22,11 +22,11 @@ from antiphon.types import Message, TransitionalSignal, View
 
 GROUP = "talk"
 BETWEEN_S = 0.05
-"""Between two agreed messages of one session."""
+"""The time between two agreed messages of one session."""
 SIZES = (20, 20, 20, 20, 3_000, 20, 20, 20, 20, 90_000)
-"""Of bodies, in turn: within a packet, of a few packets, of a train."""
+"""The sizes of bodies, in turn: within a packet, of a few packets, of a train."""
 SIDE_SERVICES = (Service.UNRELIABLE, Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.SAFE)
-"""In turn, beside the agreed ones."""
+"""The services of further messages, in turn, beside the agreed ones."""
 ORDER_KEPT = 2_000_000
 START_WITHIN_S = 60.0
 AGAIN_S = 0.5

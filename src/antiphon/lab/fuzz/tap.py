@@ -43,7 +43,7 @@ REPLAYS = 0.05
 CONSISTENT = 0.5
 AHEAD = 0.6
 UNSEALED = 0.02
-"""Of all mutants: these are no whole packets, and must not be taken for such."""
+"""The share of mutants without a valid check value, which must not be accepted as packets."""
 
 
 class Captured(Struct, frozen=True):
@@ -63,7 +63,7 @@ class Tap:
         self.serial = 0
         self.made = 0
         self.sent = 0
-        """For the orders with `serial`; not every mutant that is made can be sent."""
+        """Mutants sent for the orders with `serial`; not every mutant that is made can be sent."""
         self._count = config.daemon_count
         self._number = number
         self._latest: dict[str, dict[int, Captured]] = {kind: {} for kind in packets.UDP_KINDS}

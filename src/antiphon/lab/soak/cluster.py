@@ -19,7 +19,7 @@ from antiphon.runtime.status import has_formed
 
 START_WITHIN_S = 60.0
 WHOLE_WITHIN_S = 60.0
-"""For daemons that were paused or killed to be in one view again."""
+"""How long daemons that were paused or killed may take to be in one view again."""
 ANSWER_WITHIN_S = 5.0
 SITES = {"north": 3, "middle": 2, "south": 1}
 """How many daemons each has: d1 to d3, d4 and d5, d6."""
@@ -28,7 +28,7 @@ SETTINGS = Settings(
     membership="lan",
     suspect_ms=1_500.0,
     recovery_ms=3_000.0,
-    damp_max_ms=4_000.0,  # daemons are lost all the time here; nobody shall be kept out for long
+    damp_max_ms=4_000.0,  # daemons are lost all the time here; a damped daemon must not stay out for long
     unstable_bytes=2 * 2**20,
     output_soft_bytes=2**20,
     output_hard_bytes=10 * 2**20,
@@ -60,7 +60,7 @@ class Cluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.traces = directory / "traces"
         self.faults: list[str] = []
-        """What daemons did that nobody asked them for."""
+        """What daemons did unasked."""
         self._directory = directory
         self._file = directory / "cluster.toml"
         self._file.write_text(as_toml(self.config))
@@ -113,7 +113,7 @@ class Cluster:
         self._paused.discard(name)
 
     def kill(self, name: str) -> None:
-        """As a crash does: without any last word."""
+        """Kill the daemon without a warning, as a crash does."""
         self.check()
         self._dead.add(name)
         self.processes[name].kill()

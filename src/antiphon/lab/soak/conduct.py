@@ -24,11 +24,11 @@ from antiphon.simulator.oracle import judge
 from antiphon.trace import merge
 
 EMPTY_WITHIN_S = 30.0
-"""For what is under way to end when all clients have gone."""
+"""How long messages under way may take to end when all clients have gone."""
 
 SETTLING_LOOKS = 5
 SETTLING_S = 0.1
-"""So many looks, so far apart, are one at rest."""
+"""The number of looks that make one look at rest, and the time between them."""
 
 
 class Ending(Struct, frozen=True):
@@ -155,7 +155,7 @@ class Conductor:
     # Looks ------------------------------------------------------------------------------------------------
 
     def _look(self, act: int) -> Look:
-        """At all processes while they are busy."""
+        """Look at all processes while they are busy."""
         self._cluster.check()
         told = [answer for name in self._cluster.working if (answer := self._cluster.ask(name)) is not None]
         overfull = [words for answer in told for words in seeing.overfull(answer)]
@@ -178,7 +178,7 @@ class Conductor:
     def _has_more_descriptors(self) -> bool:
         """Whether a process has more of them than at the first rest: they may be about to be given back."""
         first = next((look for look in self.looks if look.at_rest), None)
-        now = {name: seen[1] for name, seen in self._settled().items()}
+        now = {name: seen[1] for name, seen in self._at_rest().items()}
         return first is not None and any(
             now.get(name, 0) > count for name, count in first.descriptors.items()
         )
@@ -188,8 +188,9 @@ class Conductor:
         processes |= {name: self.crew.processes[name].process.pid for name in self.crew.lasting}
         return {name: seen for name, pid in processes.items() if (seen := seeing.footprint(pid)) is not None}
 
-    def _settled(self) -> dict[str, tuple[int, int]]:
-        """The same without what is there for a moment only: the connection of somebody who asked."""
+    def _at_rest(self) -> dict[str, tuple[int, int]]:
+        """The footprints without what is there for a moment only, such as the connection of a status
+        request."""
         seen = self._footprints()
         for _ in range(SETTLING_LOOKS - 1):
             time.sleep(SETTLING_S)
@@ -206,7 +207,7 @@ class Conductor:
         overfull: tuple[str, ...] = (),
         left_over: tuple[str, ...] = (),
     ) -> Look:
-        seen = self._settled() if at_rest else self._footprints()
+        seen = self._at_rest() if at_rest else self._footprints()
         look = Look(
             round(time.monotonic() - self._begun_s, 1),
             act,

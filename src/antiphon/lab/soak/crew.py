@@ -14,7 +14,7 @@ from antiphon.lab.soak.cluster import SITES, Cluster
 from antiphon.lab.soak.talk import BEGIN, REST, Failed, Orders, Report, Role, Tally
 
 REST_WITHIN_S = 90.0
-"""For sessions to finish what they are at and go."""
+"""How long sessions may take to finish their work and disconnect."""
 SLOW_HOMES = ("d2", "d4")
 """Where the slow receivers are: at daemons that are never killed, so that nothing else ends them."""
 CHURN = "restless"

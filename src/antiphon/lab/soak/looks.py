@@ -26,9 +26,9 @@ class Look(Struct, frozen=True):
     overfull: tuple[str, ...] = ()
     """Buffers that held more than their limit, in words."""
     left_over: tuple[str, ...] = ()
-    """At rest: what should be gone and is not, in words."""
+    """What should be gone in a look at rest and is not, in words."""
     happened: tuple[str, ...] = ()
-    """Since the look before, in words."""
+    """What happened since the look before, in words."""
 
 
 def footprint(process: int) -> tuple[int, int] | None:

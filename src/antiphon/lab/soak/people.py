@@ -26,14 +26,14 @@ CHATS = ("red", "green", "blue")
 SERVICES = tuple(Service)
 BURST_EVERY_S = 8.0
 BURST_BYTES = 3_000_000
-"""Of each flooding session."""
+"""The size of a burst of each flooding session."""
 BURST_MESSAGES_MAX = 48
 SIZES_BYTES = (64_000, 1_000_000, 64_000, 4_000)
-"""Of messages, burst by burst. Large ones: many bytes leave few records."""
+"""The sizes of messages, burst by burst. Large ones: many bytes leave few records."""
 RESTLESS = 5
 """Sessions that come and go, at a time."""
 TRICKLE_S = 0.2
-"""Between two events that a slow receiver takes."""
+"""The time between two events that a slow receiver takes."""
 SLOW_SPELLS_S = (4.0, 18.0)
 """How long it is slow, in turn: to be warned, and to be cut off."""
 BRISK_SPELL_S = 6.0
@@ -57,7 +57,7 @@ class Counts:
             self.returned += 1
 
     def tally(self) -> Tally:
-        """As it is now."""
+        """The counts as they are now."""
         return Tally(self.sessions, self.sent, self.payload_bytes, self.received, self.warned, self.returned)
 
 
@@ -70,7 +70,7 @@ class Act:
         self.is_over = asyncio.Event()
 
     async def run(self) -> Tally:
-        """Until it is over, and everybody has gone."""
+        """Run until the act is over and all sessions have gone."""
         orders = self.orders
         async with asyncio.TaskGroup() as tasks:
             if orders.role == "churn":
@@ -84,7 +84,7 @@ class Act:
         return self.counts.tally()
 
     async def _sleep(self, seconds: float) -> None:
-        """Or until the act is over."""
+        """Sleep for this time, or until the act is over."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.is_over.wait(), seconds)
 
@@ -211,11 +211,11 @@ async def live(orders: Orders) -> None:
                 acting = asyncio.create_task(act.run())
             case word if word == REST and act is not None and acting is not None:
                 act.is_over.set()
-                _say(await acting)
+                _report(await acting)
                 acting = None
 
 
-def _say(value: Tally | Failed) -> None:
+def _report(value: Tally | Failed) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 
@@ -226,7 +226,7 @@ def main() -> None:
     try:
         asyncio.run(live(orders))
     except* AntiphonError as group:
-        _say(Failed("; ".join(str(error) for error in group.exceptions)))
+        _report(Failed("; ".join(str(error) for error in group.exceptions)))
 
 
 if __name__ == "__main__":

@@ -11,16 +11,16 @@ LONGEST_SECONDS = 7 * 24 * 3_600.0
 
 LOOK_EVERY_S = 3.0
 LOOKS_MIN = 5
-"""In an act, however short."""
+"""The least number of looks in an act, however short."""
 SCENE_S = 40.0
-"""How long it takes to do everything once to somebody."""
+"""How long it takes to apply each trouble once."""
 
 SHORT_PAUSE_S = 0.5
-"""Less than the daemons' suspicion: nobody may be lost for it."""
+"""Less than the daemons' suspicion: no daemon may be lost because of it."""
 LONG_PAUSE_S = 3.0
 """More than that: the daemon is lost, and found again."""
 DEAD_S = 2.5
-"""Between a kill and the next start."""
+"""The time between a kill and the next start."""
 BRIEFLY_PAUSED = ("d1", "d6", "d3", "d4", "d2", "d5")
 PAUSED = ("d3", "d4", "d2", "d5")
 KILLED = ("d1", "d6", "d5")
@@ -28,7 +28,7 @@ KILLED = ("d1", "d6", "d5")
 alone at its own."""
 
 LONG_SECONDS = 120.0
-"""So long a soak, or a longer one, has time to warm up, and for every kind of trouble, slow receivers
+"""A soak of at least this length has time to warm up, and for every kind of trouble, slow receivers
 included."""
 
 
@@ -36,7 +36,7 @@ class Trouble(Struct, frozen=True, order=True):
     """Something that is done to the cluster."""
 
     second: float
-    """Of its act."""
+    """The second of its act at which it begins."""
     kind: str
     """`pause`, `kill`, or `abandon`: clients die without a word."""
     daemon: str = ""
@@ -84,7 +84,7 @@ class Plan(Struct, frozen=True):
         return self.seconds >= LONG_SECONDS
 
     def troubles(self) -> list[Trouble]:
-        """Of one act, the earliest first.
+        """The troubles of one act, the earliest first.
 
         >>> for trouble in Plan(120.0).troubles():
         ...     print(trouble.second, trouble.words)

@@ -35,9 +35,9 @@ class Growth(Struct, frozen=True):
     last_bytes: int
     """Median of the last act."""
     rest_bytes: tuple[int, ...]
-    """At rest after each act."""
+    """The bytes at rest after each act."""
     rest_descriptors: tuple[int, ...]
-    """The same."""
+    """The descriptors at rest after each act."""
 
     @property
     def most_bytes(self) -> int:
@@ -46,7 +46,8 @@ class Growth(Struct, frozen=True):
 
 
 def growths(looks: Sequence[Look]) -> list[Growth]:
-    """Of every process that was seen in the second act and in the last, and at rest after every act."""
+    """The growth of every process that was seen in the second act and in the last, and at rest after every
+    act."""
     rests = [look for look in looks if look.at_rest]
     found = []
     for name in looks[-1].memory_bytes:

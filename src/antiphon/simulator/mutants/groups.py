@@ -245,7 +245,7 @@ def _accepts_before_merged(_original: object) -> object:
 
 
 def _merge_without_a_view(original: Original) -> Original:
-    """Members of a group of which nobody was lost are not told of those who came."""
+    """Members of a group that lost no member are not told of those who came."""
 
     def tell(delivery: Delivery, change: Change, cause: Member | None = None) -> None:
         if change.view.cause is not Cause.MERGE or len(change.view.transitional) > 1:
@@ -270,7 +270,7 @@ GROUPS: tuple[Mutant, ...] = (
         frozenset(("2.8",)), Membership, "_view", _signal_once_and_for_all, "partition",
     ),
     Mutant(
-        "signal to all groups", "groups that lost nobody are told that they did",
+        "signal to all groups", "groups that lost no member are told that they did",
         frozenset(("2.17", "2.8")), Group, "is_torn", _signal_to_all_groups, "swarm", shown_by=1,
     ),
     Mutant(
@@ -314,7 +314,7 @@ GROUPS: tuple[Mutant, ...] = (
         frozenset(("2.17", "2.20")), Merging, "add", _last_groups_not_awaited, "swarm", shown_by=1,
     ),
     Mutant(
-        "merged with everybody", "in a merged view everybody comes from the same view",
+        "merged with everybody", "in a merged view all members come from the same view",
         frozenset(("2.4",)), Delivery, "_tell", _merged_with_everybody, "partition",
     ),
     Mutant(

@@ -60,7 +60,7 @@ def _fifo_forgotten(original: Original) -> Original:
 
 
 def _repairs_thrown_away(original: Original) -> Original:
-    """Not so the first packets of a link, or no view would ever form."""
+    """Repairs are thrown away, except the first packets of a link: without these no view would ever form."""
 
     def accept(reception: Reception, number: int, count: int, now_us: int) -> bool:
         repair = 50 < number <= reception.highest
@@ -368,7 +368,7 @@ ORDERING: tuple[Mutant, ...] = (
         frozenset(("bounded",)), Backpressure, "receive", _pressure_ignored, "flood", shown_by=8,
     ),
     Mutant(
-        "pressure on all", "whoever sends waits for slow receivers, also those who send them nothing",
+        "pressure on all", "all senders wait for slow receivers, also those that send them nothing",
         frozenset(("pressure",)), Backpressure, "holds", _pressure_on_all, "slow",
     ),
     Mutant(

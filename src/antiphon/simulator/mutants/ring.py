@@ -107,7 +107,7 @@ def _outbox_forgotten(original: Original) -> Original:
 
 RING: tuple[Mutant, ...] = (
     Mutant(
-        "one round is enough", "what a single round of the token agrees on is taken for true of everybody",
+        "one round is enough", "what a single round of the token agrees on is taken for true of all members",
         frozenset(("2.14",)), Ring, "_raise_arus", _one_round_is_enough, "sites", seeds=40,
     ),
     Mutant(
@@ -125,7 +125,7 @@ RING: tuple[Mutant, ...] = (
         shown_by=3,
     ),
     Mutant(
-        "lost token not sent again", "whoever has passed the token on does not look whether it arrived",
+        "lost token not sent again", "a daemon that passed the token on does not check whether it arrived",
         frozenset(("2.10", "2.17")), Ring, "_send_token_again", _lost_token_not_sent_again, "sites",
         seeds=40,
         shown_by=3,
@@ -153,7 +153,7 @@ RING: tuple[Mutant, ...] = (
         frozenset(("2.10", "2.17")), Forwarder, "_branches", _not_passed_on, "sites", seeds=40, shown_by=6,
     ),
     Mutant(
-        "missing number counts", "whoever has the token takes the segment's bundles for complete",
+        "missing number counts", "the daemon that has the token takes the segment's bundles for complete",
         frozenset(("2.7", "2.13")), SymmetricOrder, "_is_complete", _missing_number_counts, "sites",
         seeds=40, shown_by=1,
     ),

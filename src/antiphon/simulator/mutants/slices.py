@@ -43,7 +43,7 @@ def _first_part_taken_for_all(original: Original) -> Original:
 
 
 def _one_of_the_departed(original: Original) -> Original:
-    """Of the sessions that are over together, the last one stays."""
+    """The last one of the sessions that end together stays."""
 
     def departed(event: GroupEvent, sender: Member) -> tuple[Member, ...]:
         members: tuple[Member, ...] = original(event, sender)
@@ -61,7 +61,6 @@ SLICES: tuple[Mutant, ...] = (
     Mutant(
         "delivers between slices", "messages of a view are delivered before all clients know of the view",
         frozenset(("2.4", "2.7", "2.10", "2.20")), Regrouping, "deliver", _delivers_between_slices, "slices",
-        shown_by=4,
     ),
     Mutant(
         "first part taken for all", "groups are put together before a daemon has told all of its members",

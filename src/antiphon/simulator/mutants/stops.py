@@ -23,7 +23,7 @@ def _waits_for_nobody(original: Original) -> Original:
 
 
 def _word_ends_the_view(original: Original) -> Original:
-    """As if silence had told it."""
+    """The view ends as if the daemon had been lost by silence."""
 
     def join_search(membership: DaemonMembership, peer: Peer, beat: Beat, now_us: int) -> None:
         leaver = membership.leaving.newest(beat.stations, membership.standing.view)

@@ -1,4 +1,4 @@
-"""The oracle: holds a trace against the promises, one file per property.
+"""The oracle: checks a trace against the promises, one file per property.
 
 It judges traces, never code: what it says of a run is what any reader of the trace file could find. Most
 properties are promised twice, to clients (boundary B4) and between daemons (B3); their files have two values.

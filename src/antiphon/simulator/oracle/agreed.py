@@ -1,10 +1,10 @@
 """2.13, parts 3 and 4, group by group: the members of a view see one sequence of ordered messages.
 
-`one_order` holds all groups together against one total order; this one notices what is missing.
+`one_order` checks all groups together against one total order; this one finds what is missing.
 
 - Those who leave a view together have the same sequence in it, and so have all to whom no signal told that
   some are lost. One who disconnects in the view has a beginning of that.
-- Up to the signal nobody has a gap: whatever another member delivered before one of these messages, on its
+- Up to the signal no member has a gap: whatever another member delivered before one of these messages, on its
   side of a cut, was delivered here as well (part 3).
 - After the signal, gaps are for what the lost ones sent: the messages of those who come along are there (part
   4). Here the timestamps of the bundles say what comes before.
@@ -76,11 +76,11 @@ def _sequence(trace: Trace, term: Term) -> Sequence:
 
 
 def _judge_whole(whole: list[Sequence], partial: list[Sequence]) -> Iterator[Finding]:
-    """Nobody was lost: the same for all, and a beginning of it for those who went away."""
-    everybody = whole + partial
-    if len(everybody) < 2:
+    """No member was lost: all have the same sequence, and those who went away have a beginning of it."""
+    sequences = whole + partial
+    if len(sequences) < 2:
         return
-    longest = max(everybody, key=lambda sequence: len(sequence.messages))
+    longest = max(sequences, key=lambda sequence: len(sequence.messages))
     for sequence in whole:
         if sequence.messages != longest.messages:
             yield _difference(sequence, longest)

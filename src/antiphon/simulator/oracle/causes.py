@@ -2,17 +2,18 @@
 
 2.12 speaks of messages that are both delivered: a receiver that never gets a cause may still deliver the
 effect. This system promises more. When a daemon is lost, some of its messages may be lost with it, and those
-that follow them are dropped, group by group: whoever delivers an ordered message to a group has delivered all
-messages to that group, sent in the same daemon view, that are in its causal past (definition 2.6).
+that follow them are dropped, group by group: a member that delivers an ordered message to a group has
+delivered all messages to that group, sent in the same daemon view, that are in its causal past (definition
+2.6).
 
 It speaks of receivers that were members all the while. Across groups it cannot hold: a companion without
 members of the other group may have delivered the effect, and virtual synchrony (2.7) passes it on. Nor can it
 hold for what daemons send that come along: they deliver their own messages (2.15), also those that follow one
-which was lost, and everybody who goes on together with them delivers these, too. After the signal it ends
+which was lost, and all that go on together with them deliver these, too. After the signal it ends
 where knowledge ends:
-- a daemon whose attempt to go on together with the sender's has failed may have given its word to deliver
-  what that one sent, since for the sender it may not have failed (figure 6.16, the commit set);
-- a cause of which nobody who comes along can know is no hole to them. They know of it if one of them has it,
+- a daemon whose attempt to go on together with the sender's has failed may have promised to deliver what
+  that one sent, since for the sender it may not have failed (figure 6.16, the commit set);
+- a cause that is unknown to all that come along is no hole to them. They know of it if one of them has it,
   or has something later from the same daemon. The effect itself tells little of its causes: its sender may
   have heard of them through another group, or through a message of a weaker service that overtook them.
 A trace that does not tell of daemons says nothing of all this.
@@ -70,7 +71,7 @@ class _Causes:
         self._knows: list[Past] = [[0] * len(self._index) for _ in self._index]
         self._births: dict[Identity, _Birth] = {}
         self._sent: dict[tuple[str, int], list[_Cause]] = {}
-        """To a group, by a process."""
+        """The messages to a group by a process."""
         self._judged: dict[tuple[str, str, int], int] = {}
         """For a receiver, a group and a sender: how many of `_sent` have been looked for."""
         self._after_signal: dict[tuple[str, int, int], frozenset[Bundle]] = {}

@@ -4,7 +4,7 @@ A session is judged if none of the groups that it sends to was ever joined by a 
 time of the run. What it sends is ready from the moment at which its daemon has read it and has sent what came
 before it. While much of its daemon's own is under way it may have to wait; while nothing is, there is no
 reason to. So each look at the daemon's buffers that shows nothing under way, as the looks for a while before
-it, is held against the messages that were ready all the while, in which the view worked and its groups were
+it, is compared with the messages that were ready all the while, in which the view worked and its groups were
 whole. The records of slow sessions come from the driver, which knows how much output waits, and not from the
 node that is judged.
 """

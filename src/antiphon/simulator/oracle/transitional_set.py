@@ -24,7 +24,7 @@ class Step(Struct, gc=False):
 
 
 Steps = Mapping[object, list[Step]]
-"""For each view, everybody who installed it."""
+"""For each view, the processes that installed it."""
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -56,7 +56,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
 
 def _judge(installed: Steps) -> Iterator[Finding]:
     for steps in installed.values():
-        everybody = {step.name for step in steps}
+        installers = {step.name for step in steps}
         origins: dict[object, list[Step]] = {}
         for step in steps:
             if step.previous is None:
@@ -65,11 +65,11 @@ def _judge(installed: Steps) -> Iterator[Finding]:
             else:
                 origins.setdefault(step.previous, []).append(step)
         for companions in origins.values():
-            yield from _compare(companions, everybody)
+            yield from _compare(companions, installers)
 
 
-def _compare(companions: list[Step], everybody: set[str]) -> Iterator[Finding]:
-    """Hold the sets of those who came from one view against who they are, and against one another."""
+def _compare(companions: list[Step], installers: set[str]) -> Iterator[Finding]:
+    """Compare the sets of those who came from one view with who they are, and with one another."""
     first = companions[0]
     names = {step.name for step in companions}
     judged: set[tuple[str, ...]] = set()
@@ -81,10 +81,10 @@ def _compare(companions: list[Step], everybody: set[str]) -> Iterator[Finding]:
         together = set(transitional)
         if not together <= set(step.previous_members) & set(step.start.members):
             yield at(step.start, "the transitional set has members that were not in both views")
-        if together & everybody != names:
+        if together & installers != names:
             yield Finding(
                 f"its transitional set is wrong about those who came from view {step.previous}",
-                (step.name, *sorted((together & everybody) ^ names)),
+                (step.name, *sorted((together & installers) ^ names)),
                 positions=(step.start.position,),
             )
         if together != set(first.start.transitional):

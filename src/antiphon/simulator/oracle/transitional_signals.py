@@ -35,7 +35,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
 
 
 def _compare(trace: Trace, together: list[Term]) -> Iterator[Finding]:
-    """Hold those who went on together against the first of them who had the signal."""
+    """Compare those who went on together with the first of them who had the signal."""
     first = next(term for term in together if term.signal is not None)
     assert first.signal is not None
     before, after = _ordered(trace, first.before_signal), _ordered(trace, first.after_signal)

@@ -67,7 +67,7 @@ def at(record: Record, what: str) -> Finding:
 
 
 class Property(Struct, frozen=True):
-    """One promise of the system, and how a trace is held against it."""
+    """One promise of the system, and how a trace is checked against it."""
 
     promise: Promise
     look: Callable[[Trace], Iterator[Finding]]

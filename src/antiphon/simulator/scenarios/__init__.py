@@ -66,7 +66,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
 
 
 HEIRS = 0.2
-"""The share of plans in which names are used again by anybody."""
+"""The share of plans in which any client may take a used name."""
 INHERITS = (0.0, 0.5, 0.9)
 """How often a client of such a plan takes the name of a session before it."""
 NAMES_LABEL = "names 931867"

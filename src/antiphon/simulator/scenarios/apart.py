@@ -25,7 +25,7 @@ WORKING_US = 10_000_000
 
 def apart(random: Random, seed: int) -> Plan:
     """Four to six sites, each 1 to 15 ms from the others, fall into two parts and come together. As soon as
-    anybody has the view in which the groups are put together, one daemon is lost for seconds."""
+    any daemon has the view in which the groups are put together, one daemon is lost for seconds."""
     daemons = daemons_of(random, random.randint(4, 6))
     names = [daemon.name for daemon in daemons]
     far = set(random.sample(names, random.randint(2, len(names) - 2)))

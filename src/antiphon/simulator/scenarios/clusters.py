@@ -27,7 +27,7 @@ class Cluster(Struct, frozen=True):
 
     @property
     def names(self) -> list[str]:
-        """Of the daemons, by their numbers."""
+        """The names of the daemons, by daemon number."""
         return [daemon.name for site in self.sites for daemon in site.daemons]
 
     def pairs(self) -> list[tuple[str, str]]:

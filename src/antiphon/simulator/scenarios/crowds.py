@@ -20,7 +20,7 @@ LATENCIES_US = (200, 8_000)
 FIRST_US = 1_000_000
 WORKING_US = 8_000_000
 SESSIONS = 900
-"""At most so many come in one run."""
+"""The most sessions that come in one run."""
 SHAPES = ((1, 120), (4, 300), (12, SESSIONS), (40, SESSIONS))
 """How many groups there are, and how many sessions: a join is told to all members of its group."""
 STATES = ("seg", "gather", "statetrans", "evs", "op", "ggather", "gop")

@@ -164,8 +164,8 @@ def cascade(random: Random, seed: int) -> Plan:
 
 
 def _amid_groups(random: Random, names: list[str]) -> list[Trigger]:
-    """Faults while groups are being put together, which lasts for one agreed round only: somebody's word on
-    its members is still under way."""
+    """Faults while groups are being put together, which lasts for one agreed round only: a daemon's
+    announcement of its members is still under way."""
     triggers = []
     for _ in range(random.randint(1, 4)):
         time = random.randint(1, 3 * len(names))

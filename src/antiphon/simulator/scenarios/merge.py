@@ -21,7 +21,7 @@ LATENCIES_US = (10_000, 80_000)
 LATE_MAX_US = 200_000
 """The last packets of a view come so late that the next one may work already."""
 BUNDLES_PER_S = (200, 600)
-"""Of all clients together."""
+"""The rate of all clients together."""
 FIRST_US = 500_000
 PARTED_US = (900_000, 2_500_000)
 TOGETHER_US = 1_500_000

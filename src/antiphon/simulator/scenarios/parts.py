@@ -11,7 +11,7 @@ from antiphon.simulator.plan import Daemon, Route, Site
 
 
 def wide(random: Random, low: int, high: int) -> int:
-    """Between the two, evenly on a logarithmic scale."""
+    """A number between the two, evenly distributed on a logarithmic scale."""
     return int(low * (high / low) ** random.random())
 
 

@@ -28,7 +28,7 @@ WORKING_US = 8_000_000
 
 def promises(random: Random, seed: int) -> Plan:
     """Four to six sites, each 1 to 15 ms from the others. One daemon is lost while it speaks over bad paths,
-    a second one as soon as anybody has installed the view without the first."""
+    a second one as soon as any daemon has installed the view without the first."""
     names = [f"d{number}" for number in range(random.randint(4, 6))]
     first, second = random.sample(names, 2)
     return Plan(
@@ -52,7 +52,7 @@ def promises(random: Random, seed: int) -> Plan:
 
 
 def _last_words(random: Random, names: list[str], first: str) -> list[AnyIncident]:
-    """Some of what the first one says nobody gets, and what the others answer comes after that."""
+    """Some messages of the first daemon reach no other; the answers of the others come after that."""
     gone_us = LAST_WORDS_US + wide(random, 1_000, 20_000)
     words: list[AnyIncident] = [
         Trouble(

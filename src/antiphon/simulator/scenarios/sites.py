@@ -12,7 +12,7 @@ SHARES = (0.0, 0.0, 0.5, 1.0)
 
 
 def sites(random: Random, seed: int) -> Plan:
-    """As `swarm`, but most daemons have others in their site."""
+    """The faults of `swarm`, but most daemons have others in their site."""
     sizes = [random.randint(1, 8) for _ in range(random.choice((1, 2, 2, 3)))]
     while sum(sizes) < 2 or sum(sizes) > DAEMONS_MAX:
         largest = sizes.index(max(sizes))

@@ -32,7 +32,8 @@ DELAYS_MAX = 8
 """The longest pause of the others because of a stop, in one-way delays of the longest way there is: the
 proposal, the state, what was resent, that all is done; each over at most two links."""
 PAUSE_US = 50_000
-"""And for what daemons take: timers that are served late, bundles that wait for their turn on a ring."""
+"""An allowance for what daemons take: timers that are served late, bundles that wait for their turn on a
+ring."""
 
 
 def stops(random: Random, seed: int) -> Plan:
@@ -107,7 +108,7 @@ def _stop(random: Random, names: list[str], at_us: int) -> list[AnyIncident]:
 
 
 def with_stops(plan: Plan) -> Plan:
-    """The same run, in which daemons are also told to stop; in half of the seeds from some on."""
+    """This run, in which daemons are also told to stop; in half of the seeds from some on."""
     random = Random(f"stops of {plan.scenario} {plan.seed}")
     if plan.scenario not in WITH_STOPS or plan.seed < FIRST_SEED or random.random() < 0.5:
         return plan

@@ -92,7 +92,7 @@ def _hangup(chance: Random, pair: tuple[str, str], at_us: int) -> Hangup:
 
 
 def _cues(chance: Random, pairs: list[tuple[str, str]]) -> list[Trigger]:
-    """In the middle of something."""
+    """Faults in the middle of a conversation."""
     return [
         Trigger(
             chance.choice(STATES),

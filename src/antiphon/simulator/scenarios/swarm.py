@@ -63,7 +63,7 @@ class Draw:
         }
 
     def _span_us(self) -> int:
-        """From far shorter than a suspicion to several of them."""
+        """A time from far shorter than a suspicion to several of them."""
         return wide(self._random, 2_000, 4 * self._suspect_us)
 
     def crash(self, at_us: int) -> list[AnyIncident]:
@@ -127,7 +127,7 @@ class Draw:
         return [Pause(daemon=self._random.choice(self._names), at_us=at_us, for_us=for_us)]
 
     def trouble(self, at_us: int) -> list[AnyIncident]:
-        """One pair's or everybody's paths are bad for a while."""
+        """The paths of one pair, or all paths, are bad for a while."""
         random = self._random
         faults: tuple[AnyFault, ...] = (
             Loss(random.uniform(0.1, 0.7)),
@@ -140,7 +140,8 @@ class Draw:
         return [Trouble(fault=random.choice(faults), daemons=daemons, at_us=at_us, for_us=self._span_us())]
 
     def sever(self, at_us: int) -> list[AnyIncident]:
-        """A daemon speaks its last words over bad paths: others have some of them, and some nobody has."""
+        """A daemon's last packets go over bad paths: others get some of them, and some are lost
+        everywhere."""
         random = self._random
         daemon = random.choice(self._names)
         lossy = Trouble(
@@ -253,7 +254,7 @@ def swarm(random: Random, seed: int, scenario: str = "swarm", sites_min: int = 1
 def draw_plan(
     random: Random, seed: int, scenario: str, daemons: int, site_count: int, homes: list[int] | None
 ) -> Plan:
-    """The same for a cluster of this size; `homes`, if given, are the sites of its daemons."""
+    """A plan of `swarm` for a cluster of this size; `homes`, if given, are the sites of its daemons."""
     is_near = random.random() < 0.6
     settings = _settings(random, is_near)
     suspect_us = settings.timing().suspect_us
@@ -359,7 +360,7 @@ def _triggers(random: Random, draw: Draw, kinds: list[str]) -> tuple[Trigger, ..
 
 
 def _within(incident: AnyIncident, end_us: int) -> AnyIncident:
-    """The same, over before the end."""
+    """The incident, cut so that it is over before the end."""
     for_us = getattr(incident, "for_us", 0)
     if not for_us:
         return incident

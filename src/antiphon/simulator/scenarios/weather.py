@@ -22,11 +22,11 @@ DRIFT_PPM = (10, 1_000)
 """What clocks of real machines are off by, and ten times as much."""
 EXTREME_PPM = 50_000
 PLAIN_SEEDS = 20
-"""The first seeds of each scenario are spared: whoever looks at a scenario begins with these."""
+"""The first seeds of each scenario are spared: a reader of a scenario begins with these."""
 
 
 def weathered(plan: Plan) -> Plan:
-    """The same plan, in some cases with weather."""
+    """This plan, in some cases with weather."""
     if plan.seed < PLAIN_SEEDS:
         return plan
     random = Random(f"weather of {plan.scenario} {plan.seed}")

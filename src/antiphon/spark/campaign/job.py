@@ -110,8 +110,8 @@ def run_campaign(
     advance: Advance = lambda steps: None,
     properties: "Sequence[Property] | None" = None,
 ) -> Result:
-    """Run what is not done yet, check what is not checked yet, and add everything up; traces are held against
-    all properties, or against some."""
+    """Run what is not done yet, check what is not checked yet, and add everything up; traces are checked
+    against all properties, or against some."""
     from antiphon.spark.conformance import PROPERTIES
 
     properties = PROPERTIES if properties is None else properties
@@ -140,15 +140,13 @@ def _waves(campaign: Campaign) -> Iterator[Sequence[int]]:
 
 def _todo(folder: Folder, campaign: Campaign, wave: Sequence[int]) -> list[int]:
     """The seeds that have no outcome, or whose trace was lost before it was checked."""
-    finished, settled = folder.finished(), folder.waiting() | folder.checked().keys()
+    finished, known = folder.finished(), folder.waiting() | folder.checked().keys()
     runs = {seed: f"{campaign.scenario}-{seed}" for seed in wave}
-    return [
-        seed for seed, run in runs.items() if run not in finished or not _is_settled(folder, run, settled)
-    ]
+    return [seed for seed, run in runs.items() if run not in finished or not _is_complete(folder, run, known)]
 
 
-def _is_settled(folder: Folder, run: str, settled: set[str]) -> bool:
-    if run in settled:
+def _is_complete(folder: Folder, run: str, known: set[str]) -> bool:
+    if run in known:
         return True
     outcome = folder.outcome(run)
     return outcome is not None and bool(outcome.error)  # it has no trace
@@ -185,7 +183,7 @@ def _simulate(
                 time.sleep(_LOOK_S)
                 known = _tell(folder, runs, known, advance)
             done.result()
-        except BaseException:  # also Ctrl-C: tasks are not to go on for nobody
+        except BaseException:  # also Ctrl-C: tasks must not go on when their result is not wanted
             context.cancelAllJobs()
             raise
     _await_all(folder, runs)

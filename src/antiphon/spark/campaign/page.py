@@ -117,7 +117,7 @@ def _cells(cells: Mapping[tuple[str, str], int], noun: str) -> list[Block]:
     )
     text = (
         f"How often each {noun} (row) was met for each state (column). An empty cell was not met: it cannot "
-        "happen, or nobody has tried it."
+        "happen, or no run has tried it."
     )
     chart = HeatMap(f"{noun} by state", rows, states, values, short_count)
     return [Figure(text, chart), table]

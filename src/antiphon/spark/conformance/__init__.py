@@ -1,4 +1,4 @@
-"""Conformance: traces of any number of runs, simulated or real, held against the promises by Spark jobs.
+"""Conformance: traces of any number of runs, simulated or real, checked against the promises by Spark jobs.
 
 The simulator's oracle (`antiphon.simulator.oracle`) judges one run in one process and is the specification;
 here the same properties are jobs over tables. No job joins deliveries with deliveries: properties are windows
@@ -64,7 +64,7 @@ def check_tables(
     properties: Iterable[Property] = PROPERTIES,
     heard: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
-    """The same for traces that were ingested to `tables`."""
+    """The outcomes for traces that were ingested to `tables`."""
     rows = read_traces(spark, tables).groupBy("event", "live").count().collect()
     counts = {(row.event, row.live): row["count"] for row in rows}
     wanted = list(properties)

@@ -5,7 +5,7 @@ have the same messages have the same sequence:
 
 - Those who leave a view together have the same messages in it, and so have all to whom no signal told that
   some are lost.
-- Nobody has a gap up to the signal, nor has one who disconnects: whatever another member delivered in the
+- No member has a gap up to the signal, nor has one who disconnects: whatever another member delivered in the
   view, and has a smaller timestamp than something that was delivered here before the signal, was delivered
   here as well (part 3).
 - After the signal, gaps are for what the lost ones sent: the messages of those who come along are there (part
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _look(model: Model) -> "DataFrame":
-    # What its sender did not want back may be missing at the sender; as in the oracle, nobody is held to it.
+    # What its sender did not want back may be missing at the sender; as in the oracle, this is no fault.
     judged = traffic(model).lacks.where(
         is_ordered() & F.col("end").isNotNull() & ~F.coalesce("self_discard", F.lit(False))
     )
@@ -40,7 +40,7 @@ def _look(model: Model) -> "DataFrame":
     fault = (
         F.when(
             is_whole & F.exists("takers", lambda one: ~one["is_signalled"]),
-            F.lit("one member stopped before this message, and nobody was lost"),
+            F.lit("one member stopped before this message, and no member was lost"),
         )
         .when(
             F.col("is_signalled") & (F.col("end") != "cut") & F.exists("takers", _is_companion),
@@ -101,7 +101,8 @@ def _look_at_daemons(model: Model) -> "DataFrame":
 
 
 def _in_its_groups(model: Model, lacks: "DataFrame") -> "DataFrame":
-    """Of bundles that a daemon lacks in a view with early signals, those before others to the same group."""
+    """The bundles that a daemon lacks in a view with early signals and that precede others to the same
+    group."""
 
     def each_group() -> "Column":
         return F.explode(F.when(F.size("groups") > 0, F.col("groups")).otherwise(F.array(F.lit(""))))

@@ -1,9 +1,9 @@
 """2.12: nothing overtakes its own causes.
 
 The simulator's oracle follows real causality with a vector for every process. Here the timestamps stand for
-it: `one_order` holds every delivery against them, so causes come first if a message is stamped later than all
-that its sender had sent and delivered (definition 2.6), at whatever service. This asks for a little more than
-2.12: a stamp that is too early is found even where nobody received both messages in the wrong order.
+it: `one_order` checks every delivery against them, so causes come first if a message is stamped later than
+all that its sender had sent and delivered (definition 2.6), at whatever service. This asks for a little more
+than 2.12: a stamp that is too early is found even where no process received both messages in the wrong order.
 
 Between daemons it is the same, with bundles.
 """

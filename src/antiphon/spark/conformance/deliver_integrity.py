@@ -65,7 +65,7 @@ def _look_at_daemons(model: Model) -> "DataFrame":
     found = found.join(model.runs.select("run", "daemons"), "run").withColumn(
         "named", F.get("daemons", number)
     )
-    # Where only some daemons of a live cluster were traced, nobody wrote down what the others sent.
+    # Where only some daemons of a live cluster were traced, no trace has what the others sent.
     traced = model.lives.groupBy("run").agg(F.collect_set("daemon").alias("traced"))
     found = found.join(traced, "run", "left").where(
         ~(F.col("live") & F.col("source").isNull() & ~F.array_contains("traced", F.col("named")))

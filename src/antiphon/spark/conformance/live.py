@@ -32,7 +32,7 @@ def runs_with_heirs(events: "DataFrame") -> list[str]:
 
 
 def _told_apart(views: Any) -> Any:
-    """The same for one run; `views` and what is returned are of Pandas."""
+    """Tells the sessions of one run apart; `views` and the result are frames of Pandas."""
     rows = views.sort_values(["process", "position"]).reset_index(drop=True)
     records = [
         Record(
@@ -54,7 +54,7 @@ def _view(numbers: Any) -> Any:
 
 
 def without_unread(sends: "DataFrame", processes: "DataFrame", deliveries: "DataFrame") -> "DataFrame":
-    """Messages of live sessions, but for those of which nobody can tell that a daemon ever read them."""
+    """Messages of live sessions, except those that no daemon is known to have read."""
     key = ["run", "message"]
     broken = processes.where(F.col("live") & ~F.col("disconnect_cause").eqNullSafe(ASKED))
     suspects = (

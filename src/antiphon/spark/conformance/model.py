@@ -60,7 +60,7 @@ class Model:
         self.is_whole = is_whole
 
     def landed(self, name: str, frame: "DataFrame") -> "DataFrame":
-        """`frame` as it is on disk, under a name that nobody else uses."""
+        """`frame` as it is on disk, under a name of its own."""
         path = f"{self._work}/{name}"
         self.parts(frame).write.mode("overwrite").parquet(path)
         return self.parts(self.spark.read.schema(frame.schema).parquet(path))
@@ -88,7 +88,7 @@ class Model:
     @cached_property
     def processes(self) -> "DataFrame":
         """run, process, live, daemon, connect_position, knows_views, disconnect_position, disconnect_cause,
-        is_over (it disconnected, or nobody knows: the file of a live process that was killed just ends)."""
+        is_over (it disconnected, or it is unknown: the file of a live process that was killed just ends)."""
         is_end = F.col("event") == Event.DISCONNECT
         found = (
             self.of(Event.CONNECT, Event.DISCONNECT)
@@ -310,7 +310,7 @@ class Model:
     @cached_property
     def lives(self) -> "DataFrame":
         """run, live, daemon, life (from 1), incarnation, recover_position, recover_time_us, crash_position
-        (null if the trace tells of none), is_over (it crashed, or nobody knows: the file of a live daemon
+        (null if the trace tells of none), is_over (it crashed, or it is unknown: the file of a live daemon
         that was killed just ends), is_last (of its daemon in the run)."""
         found = (
             self.daemon_marks.where(F.col("life") > 0)
@@ -447,5 +447,5 @@ def _first(name: str) -> "Column":
 
 
 def _when(event: Event, column: "Column") -> "Column":
-    """Of several events, the value in the first of one kind."""
+    """The value in the first of several events that is of one kind."""
     return F.min(F.when(F.col("event") == event, column))

@@ -3,8 +3,9 @@
 The simulator's oracle lays side by side what each process saw and looks for a circle. Here the order is read
 from the timestamps: every bundle has one that no other has, and so has the agreed event that makes a view. If
 a message has the same one at all receivers, and none of them delivers anything reliable after an ordered
-message or a view that is later, then the order of timestamps is one order that everybody follows. This asks
-for more than that such an order exists: that it is the order of timestamps, which is how our daemons decide.
+message or a view that is later, then the order of timestamps is one order that all receivers follow. This
+asks for more than that such an order exists: that it is the order of timestamps, which is how our daemons
+decide.
 """
 
 from typing import TYPE_CHECKING

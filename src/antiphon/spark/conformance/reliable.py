@@ -4,7 +4,7 @@ A message belongs to the daemon view in which its bundle was sent. It is owed to
 daemons of that view that go on together with the sender's daemon. For the others it may be lost, and virtual
 synchrony (2.7) says what is owed among them.
 
-For clients it speaks of simulated runs: at the end of a live one everybody goes away, and what a session had
+For clients it speaks of simulated runs: at the end of a live one all sessions go away, and what a session had
 not read by then it may lack. There 2.13 finds what is missing between other messages.
 """
 

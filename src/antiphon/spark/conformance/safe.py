@@ -28,7 +28,7 @@ def _look(model: Model) -> "DataFrame":
 
 
 def _not_by_all(model: Model) -> "DataFrame":
-    """Who did not deliver what others delivered as safe, and has no excuse."""
+    """The processes that did not deliver what others delivered as safe, and have no excuse."""
     tables = traffic(model)
     processes = model.processes.select("run", "process", "knows_views", "is_over")
     members = tables.group_views.select("run", "group", "view", "members")
@@ -38,7 +38,7 @@ def _not_by_all(model: Model) -> "DataFrame":
         .join(processes, ["run", "process"], "left")
     )
     went_away = F.col("is_over") & (~F.col("knows_views") | F.coalesce(F.col("end") == "cut", F.lit(True)))
-    # A live process of which nobody wrote anything may have gone at any time.
+    # A live process without a trace may have gone at any time.
     is_excused = F.coalesce(went_away, F.col("live"))
     judged = judged.where(~is_excused)
     in_peace = F.array_contains("members", F.col("process")) & F.exists("takers", _is_before)

@@ -3,7 +3,7 @@ of a sender's earlier life in a view of its later one.
 
 For clients, part 1 speaks of ordered messages only (thesis 2.2.4). Part 2 is about processes that bear the
 same name one after the other, and about one that leaves and joins again. Deliveries are first brought
-together by message, group and view; so each message is held against the views in which it was delivered, of
+together by message, group and view; so each message is compared with the views in which it was delivered, of
 which there are few, and not against its deliveries.
 
 For daemons a bundle is sent in the view that it names (2.18 adds the receivers), and it is delivered in one

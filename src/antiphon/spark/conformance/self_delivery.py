@@ -1,6 +1,6 @@
 """2.15: a member gets its own messages, however the views change.
 
-For clients it speaks of simulated runs: at the end of a live one everybody goes away, and what a session had
+For clients it speaks of simulated runs: at the end of a live one all sessions go away, and what a session had
 not read by then it may lack.
 """
 

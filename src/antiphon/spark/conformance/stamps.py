@@ -1,4 +1,4 @@
-"""The timestamps of bundles along one life of a daemon: each held against the newest one before it."""
+"""The timestamps of bundles along one life of a daemon: each compared with the newest one before it."""
 
 from typing import TYPE_CHECKING
 

@@ -25,7 +25,8 @@ def _look(model: Model) -> "DataFrame":
 
 
 def _spans(model: Model) -> "DataFrame":
-    """Who is held to what: run, daemon, begin_position, begin_us, end_us, views_max, silent_max_us."""
+    """The daemons to judge and their limits: run, daemon, begin_position, begin_us, end_us, views_max,
+    silent_max_us."""
     ends = model.of(Event.RESTORED).groupBy("run").agg(F.max("time_us").alias("end_us"))
     return (
         model.of(Event.STEADY)

@@ -1,7 +1,7 @@
 """2.17: everything that was asked for happened by the end of the run.
 
-The end of a live run is just where its traces end, so this speaks of simulated runs: nobody in a live one is
-said to have come to the end. There are sets of daemons that can reach one another (`restored` names them;
+The end of a live run is just where its traces end, so this speaks of simulated runs: no process of a live one
+is known to have come to the end. There are sets of daemons that can reach one another (`restored` names them;
 without it all daemons are one). In each of these, joins and leaves have taken effect, all members of a group
 are in one view that has exactly them, no view is about to end, and what was sent in that view is delivered by
 all of its members. What a daemon took from a client and still lives to send was sent.
@@ -77,13 +77,13 @@ def _scattered(model: Model, last: "DataFrame") -> "DataFrame":
     )
     placed = last.join(part, ["run", "daemon"], "left").withColumn("part", F.coalesce("part", F.lit(-1)))
     together = placed.groupBy("run", "group", "part").agg(
-        F.collect_set("process").alias("everybody"),
+        F.collect_set("process").alias("present"),
         F.min_by(
             F.struct("view", "process", "start_position"), F.when(F.col("knows_views"), F.col("process"))
         ).alias("first"),
     )
     judged = placed.where("knows_views").join(together, ["run", "group", "part"])
-    strange = F.array_union(F.array_except("members", "everybody"), F.array_except("everybody", "members"))
+    strange = F.array_union(F.array_except("members", "present"), F.array_except("present", "members"))
     judged = judged.withColumn("strange", strange)
     wrong = findings(
         judged.where(F.size("strange") > 0),

@@ -3,7 +3,7 @@
 The tables of the model have a row for every delivery. Here they are brought together by message, by message
 and view, and by bundle, each in one aggregation. What follows is about messages, of which there are as many
 times fewer as a message has receivers, and about those deliveries that are missing, of which there should be
-few. So no delivery is ever held against another delivery.
+few. So no delivery is ever compared with another delivery.
 """
 
 from functools import cached_property
@@ -51,11 +51,11 @@ class Traffic:
     def messages(self) -> "DataFrame":
         """One message that was sent or delivered.
 
-        run, live, message; sender (process; null if nobody sent it), sender_daemon, send_position, groups,
-        views, service, checksum, self_discard, bundle (null if none carried it), bundle_daemon, all as it was
-        sent; lts; receivers (processes, each once), deliveries (how many), first_position (of a delivery),
-        checksums, contents and stamps (each the least and the greatest that was delivered; contents are a
-        hash of groups and service).
+        run, live, message; sender (process; null if no process sent it), sender_daemon, send_position,
+        groups, views, service, checksum, self_discard, bundle (null if none carried it), bundle_daemon, all
+        as it was sent; lts; receivers (processes, each once), deliveries (how many), first_position (of a
+        delivery), checksums, contents and stamps (each the least and the greatest that was delivered;
+        contents are a hash of groups and service).
         """
         model = self._model
         sent = F.struct(
@@ -138,8 +138,8 @@ class Traffic:
         own message does not lack it.
         """
         model = self._model
-        everybody = F.array_union("members", "processes")
-        missing = F.array_except(everybody, F.transform("takers", lambda one: one["process"]))
+        expected = F.array_union("members", "processes")
+        missing = F.array_except(expected, F.transform("takers", lambda one: one["process"]))
         views = self.group_views.select("run", "group", "view", "members", "processes")
         found = (
             self.view_messages.join(views, ["run", "group", "view"])
@@ -179,7 +179,7 @@ class Traffic:
         """Who is in a group for good: run, process, daemon, group, wished_at (the position of its last wish,
         or null), joined_once, entered_at (position of the first view of its last membership, null if there is
         none). Its own private name counts as a group that it is in from its connect on. The end of a live
-        run is just where its traces end, so nobody stays in one."""
+        run is just where its traces end, so no process stays in one."""
         model = self._model
         living = model.processes.where(~F.col("is_over"))
         key = ["run", "process", "group"]
@@ -220,7 +220,7 @@ class Traffic:
     def bundles(self) -> "DataFrame":
         """One bundle that was sent, held or delivered.
 
-        run, live, bundle, source (name of the daemon that sent it; null if nobody did), send_position,
+        run, live, bundle, source (name of the daemon that sent it; null if none did), send_position,
         source_end (see `end_of`; null if it was sent in another view than it names) and source_next_view, of
         the term in which it was sent; service, lts, groups, destinations and message; holders (array of
         structs: daemon, position), takers (array of structs: daemon, position, is_after_signal, end,

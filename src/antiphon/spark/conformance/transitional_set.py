@@ -2,7 +2,7 @@
 
 Processes that are not told of views know only those that they joined with: there they are like any other,
 later they are left out. Those who came into one view from the same previous view are brought together by an
-aggregation; each different set is then held against that list, once.
+aggregation; each different set is then compared with that list, once.
 """
 
 from collections.abc import Iterator
@@ -49,10 +49,10 @@ def _judge(terms: "DataFrame") -> "DataFrame":
         .groupBy(*view)
         .agg(
             F.collect_list(F.struct("previous", "transitional", "first", "in_both", "names")).alias("sets"),
-            F.array_distinct(F.flatten(F.collect_list("names"))).alias("everybody"),
+            F.array_distinct(F.flatten(F.collect_list("names"))).alias("all_names"),
         )
     )
-    each = sets.select(*view, "sets", "everybody", F.explode("sets").alias("one")).select("*", "one.*")
+    each = sets.select(*view, "sets", "all_names", F.explode("sets").alias("one")).select("*", "one.*")
     came_too = F.filter("sets", lambda other: other["previous"] == F.col("previous"))
     each = each.withColumn("came_too", came_too).withColumns(
         {
@@ -83,7 +83,7 @@ def _cases() -> "Iterator[tuple[Column, Column]]":
             group="group", view="view", processes=F.concat(name, foreign), positions=here,
         ),
     )  # fmt: skip
-    seen = F.array_intersect("transitional", "everybody")
+    seen = F.array_intersect("transitional", "all_names")
     difference = F.array_union(F.array_except(seen, "companions"), F.array_except("companions", seen))
     yield (
         ~is_first & (F.size(difference) > 0),

@@ -28,8 +28,8 @@ RUNS_MAX = 200
 SILENT_ON_LIVE = frozenset(
     (promises.RELIABLE, promises.SELF_DELIVERY, promises.TERMINATION, promises.TERMINATION_OF_DAEMONS)
 )
-"""Promises that find nothing to judge in a live run: they speak of those who stay to
-the end of the run, and there nobody is known to. Events of live runs do not count as checked by them."""
+"""Promises that find nothing to judge in a live run: they speak of those who stay to the end of the run, and
+in a live run none is known to. Events of live runs do not count as checked by them."""
 
 Counts = dict[tuple[str, bool], int]
 """How many events there are, by their kind and by whether their run was live."""
@@ -45,12 +45,12 @@ class Violation(Struct, frozen=True):
     what: str
     group: str
     view: str
-    """Of the group, or of daemons; empty if the finding is not about one view."""
+    """The view of the group, or of daemons; empty if the finding is not about one view."""
     processes: tuple[str, ...]
     """Sessions, or daemons where the property speaks of daemons."""
     messages: tuple[Identity, ...]
     positions: tuple[int, ...]
-    """In the run if it was simulated, in the file of each process if it was real."""
+    """Positions in the run if it was simulated, in the file of each process if it was real."""
 
     @property
     def name(self) -> str:
@@ -76,11 +76,11 @@ class Outcome(Struct, frozen=True):
     number: str
     title: str
     checked: int
-    """How many events it was held against; those of live runs only if it judges these."""
+    """How many events were checked; those of live runs only if it judges these."""
     violations: int
     """All of them."""
     runs: int
-    """In how many runs."""
+    """The number of runs with findings."""
     by_run: dict[str, int]
     """Violations of each run that has some, whatever their number: the verdict on a run is exact."""
     told: tuple[Violation, ...]
@@ -93,7 +93,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Property(Struct, frozen=True):
-    """One promise of the system, and the job that holds traces against it."""
+    """One promise of the system, and the job that checks traces against it."""
 
     promise: Promise
     subject: tuple[Event, ...]
@@ -128,7 +128,7 @@ class Property(Struct, frozen=True):
 
 
 def judge(model: Model, properties: Sequence[Property], counts: Counts) -> list[Outcome]:
-    """Hold the model against several properties in one job; `counts` says how many events there are."""
+    """Check several properties of the model in one job; `counts` says how many events there are."""
     if not properties:
         return []
     told = F.struct("positions", "what", "group", "view", "processes", "messages").alias("told")

@@ -51,7 +51,7 @@ def _goes_with(taker: "Column") -> "Column":
 
 
 def _owed_to_those_who_stay(tables: Traffic, missing: "DataFrame") -> "DataFrame":
-    """Of missing reliable and FIFO messages, those that had to come all the same."""
+    """The missing reliable and FIFO messages that had to come all the same."""
     ends = tables.daemon_ends.where(F.col("end") != "cut")
 
     def way(role: str) -> "DataFrame":

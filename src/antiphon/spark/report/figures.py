@@ -60,7 +60,7 @@ class Way(Struct, frozen=True):
 
 
 class Talker(Struct, frozen=True):
-    """Who sent how much, or to which group how much was sent."""
+    """How much a session sent, or how much was sent to a group."""
 
     name: str
     sent: int
@@ -71,7 +71,7 @@ class Rate(Struct, frozen=True):
     """Messages in one step of time."""
 
     start_us: int
-    """Since the run began."""
+    """Microseconds since the run began."""
     sent: int
     delivered: int
 
@@ -81,7 +81,7 @@ class StateSpan(Struct, frozen=True):
 
     daemon: str
     state: str
-    """Or `down`."""
+    """The state of the membership, or `down`."""
     reason: str
     start_us: int
     end_us: int
@@ -126,7 +126,7 @@ class Link(Struct, frozen=True):
     """Reliable ones, each counted once however often it was sent."""
     resent: int
     received: int
-    """By the other end, as it told; -1 if it did not."""
+    """Packets that the other end reported as received; -1 if it reported none."""
     duplicates: int
     failures: int
     round_trip_us: float
@@ -170,7 +170,7 @@ class Run(Struct, frozen=True):
     early: int = 0
     """Deliveries that, by the clocks, happened before the message was sent."""
     earliest_us: float = 0.0
-    """By how much, at most."""
+    """The greatest amount by which it was too early."""
 
     @property
     def span_us(self) -> int:

@@ -20,7 +20,7 @@ ROWS_MAX = 20
 PAIRS_MAX = 900
 STORIES_MAX = 3
 SPANS_MAX = 4_000
-"""Of one run: a page stays small enough for a phone."""
+"""The most spans of one run: a page stays small enough for a phone."""
 STEPS = 8
 """How often `told` is called."""
 _COLUMNS = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ACCURACY = 10_000
 """Percentiles are exact to one part in this many."""
 PRIVATE = "(private)"
-"""All messages to single sessions together: their names would be a list of everybody."""
+"""All messages to single sessions together: their names would be a list of all sessions."""
 SERVICE_ORDER = ("unreliable", "reliable", "fifo", "causal", "agreed", "safe")
 
 

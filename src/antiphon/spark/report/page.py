@@ -354,7 +354,7 @@ def _link_row(link: Link) -> Sequence[str]:
 
 def _talkers(report: Report) -> list[Block]:
     if not report.talkers:
-        return [Paragraph("Nobody sent a message.")]
+        return [Paragraph("No session sent a message.")]
     only = f"{report.runs[0].name} " if len(report.runs) == 1 else ""
     rows = [(one.name.removeprefix(only), float(one.sent)) for one in report.talkers]
     return [

@@ -27,7 +27,7 @@ class Imported(Struct, frozen=True):
     text: str
     """TOML."""
     remarks: tuple[Remark, ...]
-    """By line; those on the whole file first."""
+    """Remarks in the order of lines; those on the whole file first."""
 
 
 def import_file(text: str, source: str = "spread.conf") -> Imported:

@@ -23,7 +23,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 SEGMENT = "Spread_Segment"
 PORT = 4803
-"""Of a segment that names none."""
+"""The port of a segment that names none."""
 EXTRA_ADDRESSES_MAX = 5
 INTERFACE_USES = "DCM"
 """Traffic of daemons, clients and monitors."""

@@ -19,7 +19,7 @@ POLICY = "AccessControlPolicy"
 WIDE_AREA = "WideAreaNetwork"
 
 YES_OR_NO = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-"""In any case."""
+"""The values of a switch, in lower case; a file may write them in any case."""
 
 _FLAGS = (
     "ALL NONE EXIT PRINT DEBUG DATA_LINK NETWORK PROTOCOL SESSION CONFIGURATION MEMBERSHIP FLOW_CONTROL "
@@ -133,7 +133,7 @@ def unknown_words(option: Option) -> list[str]:
 
 
 def nearest_keyword(word: str) -> str | None:
-    """The option that somebody who wrote `word` may have meant.
+    """The option whose name is most like `word`, for a hint about a typing mistake.
 
     >>> nearest_keyword("requiredauthmethods")
     'RequiredAuthMethods'

@@ -7,7 +7,7 @@ segment. Ours takes one UDP port for other daemons and the TCP port above it for
 from collections.abc import Iterable
 
 STEP = 10
-"""From Spread's port to ours, if nothing is in the way."""
+"""The distance from Spread's port to ours, if that one is free."""
 _PORT_MAX = 65_535
 
 

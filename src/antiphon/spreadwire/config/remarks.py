@@ -12,7 +12,7 @@ class Remark(Struct, frozen=True):
     """One difference between Spread's configuration and ours, with what Antiphon does instead."""
 
     line: int
-    """Of the file that was read; 0: the whole of it."""
+    """The line of the file that was read; 0: the whole file."""
     subject: str
     """The option or whatever else the remark is about."""
     text: str

@@ -29,7 +29,7 @@ from antiphon.spreadwire.config.writing import Cluster, Daemon, Site
 _NOT_IN_NAMES = re.compile(r"[^$-~]")
 _NOT_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]")
 _UNPROTECTED = (
-    "Antiphon does not ask clients who they are yet: whoever reaches a daemon may do everything. So this "
+    "Antiphon does not ask clients who they are yet: every client of a daemon may do everything. So this "
     "configuration has no TCP places for clients, only unix sockets for programs of the same machine; add "
     "tcp:HOST:PORT to clients only inside a network that you trust"
 )
@@ -118,7 +118,7 @@ class _Translation:
                 raise fault(self._source, line, expected, str(host))
 
     def _membership(self) -> Preset:
-        """As Spread chooses its timeouts."""
+        """The preset, by the rule by which Spread chooses its timeouts."""
         is_wide = len(self._segments) > 1
         for option in self._file.options:
             if option.keyword == WIDE_AREA:
@@ -250,7 +250,7 @@ class _Translation:
         return name
 
     def _path(self, name: str) -> str:
-        """Of its unix socket, unlike that of any other daemon."""
+        """The path of the daemon's unix socket, different from that of any other daemon."""
         stem = f"/tmp/antiphon-{_NOT_IN_PATHS.sub('_', name)}"
         path = f"{stem}.sock"
         number = 1
@@ -298,5 +298,5 @@ def _remarks_on(option: Option) -> Iterator[Remark]:
         yield Remark(option.line, option.keyword, _UNPROTECTED, is_warning=True)
     elif option.keyword != WIDE_AREA:
         yield Remark(
-            option.line, option.keyword, "Antiphon lets in everybody who reaches it, as this option does, too"
+            option.line, option.keyword, "Antiphon accepts every client that reaches it, as this option does"
         )

@@ -23,14 +23,14 @@ class Daemon(Struct, frozen=True):
 
 
 class Site(Struct, frozen=True):
-    """A site of ours, once a segment."""
+    """A site of ours, made from a segment of Spread."""
 
     name: str
     multicast: str | None
     """None: the default."""
     daemons: tuple[Daemon, ...]
     line: int
-    """Of the segment."""
+    """The line of the segment."""
 
 
 class Cluster(Struct, frozen=True):

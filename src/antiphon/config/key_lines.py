@@ -1,4 +1,4 @@
-"""On which line of a TOML text something stands."""
+"""Finds the line of a TOML text on which a key stands."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 )
 
 
-class Lines:
+class KeyLines:
     """The line of every key of a TOML text that tomllib has accepted (tomllib itself does not tell)."""
 
     def __init__(self, text: str) -> None:

@@ -18,39 +18,39 @@ from antiphon.wire import frames
 
 FIRST_WAIT_S = 0.05
 LAST_WAIT_S = 5.0
-"""Between two rounds through all places; the wait doubles from the first to the last."""
+"""The waits between two rounds through all places; the wait doubles from the first to the last."""
 SPREAD = 0.5
 """Each wait is shortened by up to this share: the clients of a dead daemon should not come all at once."""
 
 
 class Ask(Struct, frozen=True):
-    """Ask at this place for a session; whoever got one goes no further."""
+    """Ask at this place for a session. After a success the route is over."""
 
     place: str
 
 
 class Wait(Struct, frozen=True):
-    """Wait so long."""
+    """Wait for this time before the next step."""
 
     seconds: float
 
 
-class Recovery(Struct, frozen=True):
+class ReconnectPlan(Struct, frozen=True):
     """The places at which a lost session may be continued."""
 
     places: tuple[str, ...]
     hello: frames.Connect
     timeout_s: float
-    """For the answer of each daemon."""
+    """How long to wait for the answer of each daemon."""
     limit_s: float
-    """How long to try in all."""
+    """How long to try, over all rounds."""
     trace: Path | None = None
-    """Where to write down what happens to the new session."""
+    """The trace file of the new session."""
 
     def order(self, lost: str) -> tuple[str, ...]:
         """The places of one round.
 
-        >>> Recovery(("a", "b", "c"), frames.Connect(2), 1, 1).order("b")
+        >>> ReconnectPlan(("a", "b", "c"), frames.Connect(2), 1, 1).order("b")
         ('c', 'a', 'b')
         """
         places = self.places
@@ -101,14 +101,14 @@ class Search:
 
     def __init__(
         self,
-        recovery: Recovery,
+        plan: ReconnectPlan,
         lost: str,
         *,
         may_try: Callable[[], bool],
         found: Callable[[Opened], None],
         failed: Callable[[str], None],
     ) -> None:
-        self._recovery = recovery
+        self._plan = plan
         self._lost = lost
         self._may_try = may_try
         self._found = found
@@ -120,7 +120,7 @@ class Search:
         threading.Thread(target=self._run, name="antiphon-reconnect", daemon=True).start()
 
     def stop(self) -> None:
-        """Nobody wants a connection any more; one that is being opened is thrown away."""
+        """End the search: the session is over. A connection that is being opened is thrown away."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -138,8 +138,8 @@ class Search:
 
     def _search(self) -> Opened | str:
         """Another connection, or why there is none."""
-        recovery = self._recovery
-        steps = recovery.route(self._lost, may_try=self._may_try, now_s=time.monotonic)
+        plan = self._plan
+        steps = plan.route(self._lost, may_try=self._may_try, now_s=time.monotonic)
         failure: str | None = None
         while not self._stopped.is_set():
             try:
@@ -152,7 +152,7 @@ class Search:
                 self._stopped.wait(step.seconds)
                 continue
             try:
-                return open_session((step.place,), recovery.hello, recovery.timeout_s, recovery.trace)
+                return open_session((step.place,), plan.hello, plan.timeout_s, plan.trace)
             except ConnectError as error:
                 failure = str(error)
-        return "nobody wants a connection any more"
+        return "the search was stopped"

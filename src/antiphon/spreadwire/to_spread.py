@@ -1,7 +1,7 @@
-"""What our daemon says to its sessions, as a Spread client expects it.
+"""Translates the frames of our daemon into the messages that a Spread client expects.
 
-One translation of a frame serves all Spread sessions of a daemon. What Spread has no word for (warnings,
-problems, last words) is left out: there, a connection that is closed says everything.
+One translation of a frame serves all Spread sessions of a daemon. Frames without a counterpart in Spread's
+protocol (warnings, problems, goodbyes) are left out: a Spread client sees only that its connection is closed.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ from antiphon.wire.bundle import Flag, Header
 _ADDRESSES_MAX = 1_024
 
 
-class Outgoing:
-    """Translates the frames of one daemon."""
+class ToSpread:
+    """Translates the frames of one daemon for all its Spread sessions."""
 
     def __init__(
         self, daemon_names: Sequence[str], share: Callable[[bytes], bytes | memoryview] = bytes

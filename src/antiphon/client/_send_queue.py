@@ -31,7 +31,7 @@ LENGTH_BYTES = 4
 KEYS_MAX = 1_024
 
 
-class Outgoing:
+class SendQueue:
     """The open bundle and the queue of bytes behind it."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Outgoing:
         return self._ledger.unaccepted() + len(self._open())
 
     def unknown(self) -> tuple[Sent, ...]:
-        """The same messages, oldest first, as far as they are kept."""
+        """The messages that `unaccepted` counts, oldest first, as far as they are kept."""
         key = self._key
         return (*self._ledger.unknown(), *(as_sent(key, self._open()) if key is not None else ()))
 
@@ -225,7 +225,7 @@ class Outgoing:
             count -= size
 
     def drop(self) -> None:
-        """Forget what waits: nobody will take it any more."""
+        """Discard what waits: there is no connection that will take it."""
         self.close_bundle()
         self._queue.clear()
         self.queued_bytes = 0

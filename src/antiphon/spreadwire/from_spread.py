@@ -2,7 +2,7 @@
 
 Messages that come one after the other and differ in their bodies only become one bundle, as if our library
 had sent them. Of names that no group and no session can have, those of destinations are left out, since
-nobody is there; to join one is refused.
+they have no receivers; to join one is refused.
 """
 
 from typing import Literal
@@ -18,7 +18,8 @@ from antiphon.wire import bundle, frames
 
 _SHAPES_MAX = 256
 _SHAPES_MAX_BYTES = 64 * 1024
-"""Of the starts and names by which one session's shapes are found: a shape needs as much again."""
+"""The most bytes of the starts and names by which one session's shapes are found: a shape needs as much
+again."""
 
 Frame = tuple[int, bytearray | memoryview]
 
@@ -27,11 +28,11 @@ class Shape(Struct, frozen=True):
     """What consecutive messages have in common: everything but their bodies."""
 
     start: bytes
-    """Of each frame, up to its size."""
+    """The beginning of each frame, up to its size."""
     names_field: bytes
-    """Behind the header of each frame."""
+    """The bytes of the names, behind the header of each frame."""
     order: Literal["little", "big"]
-    """In which its size is written."""
+    """The byte order in which its size is written."""
     body_max_bytes: int
     names: bytes
     """The names area of their bundle."""
@@ -42,12 +43,12 @@ class Shape(Struct, frozen=True):
     marks: int
 
 
-class Incoming:
+class FromSpread:
     """Reads the frames of one Spread session."""
 
     def __init__(self, private_name: str) -> None:
         self._private_name = private_name
-        self._shapes: dict[tuple[bytes, bytes], Shape | None] = {}  # by start and names; None: nobody gets it
+        self._shapes: dict[tuple[bytes, bytes], Shape | None] = {}  # by start and names; None: no receiver
         self._shapes_bytes = 0
 
     def split(self, data: bytes, sent_us: int) -> tuple[list[Frame], int, int]:
@@ -76,7 +77,7 @@ class Incoming:
         return found, at, needed
 
     def _shape(self, start: bytes, names_field: bytes, kind: int, sender: bytes, hint: bytes) -> Shape | None:
-        """The shape of a message; None if nobody can get it."""
+        """The shape of a message; None if it can have no receiver."""
         key = (start, names_field)
         try:
             return self._shapes[key]
