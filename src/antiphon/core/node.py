@@ -118,8 +118,8 @@ class Node:
             config, self.me, self._working, self._receive, self.gate, self.counters, self.datagrams
         )
         self.engine = self._engine_of(alone, alone.id, now_us)
-        self._origin = self._new_origin = self._origin_in(self.engine)
-        """`_new_origin` is that of the view that is being formed, if one is."""
+        self._origin = self._origin_in(self.engine)
+        self._new_origin = self._origin  # of the view that is being formed, if one is
         self._passage = WorkingPassage(self, alone.id, self._origin)
         if observer is not None:
             observer.installed(alone, ())
@@ -392,6 +392,7 @@ class Node:
         assert self._changeover is not None
         self.engine.order.witness(self._changeover.new.order.clock)
         self._changeover = None
+        self._new_origin = self._origin
         self._early_joins.clear()
 
     def waits_for(self) -> tuple[int, ...]:
