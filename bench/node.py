@@ -73,10 +73,10 @@ class Pair:
                 node.frames.clear()
                 for datagram in datagrams:
                     data = memoryview(b"".join(datagram.buffers))
-                    segment_bytes, receiver = datagram.segment_bytes, datagram.receiver
+                    stride_bytes, receiver = datagram.stride_bytes, datagram.receiver
                     self._timed(
                         receiver,
-                        lambda node=self.nodes[receiver], data=data, size=segment_bytes: node.receive(
+                        lambda node=self.nodes[receiver], data=data, size=stride_bytes: node.receive(
                             data, size, self.now_us
                         ),
                     )

@@ -35,7 +35,7 @@ START_US = 1_000_000
 def packets_of(datagram: Datagram) -> list[bytes]:
     """The packets of one send, as the network sees them."""
     data = b"".join(datagram.buffers)
-    return [data[at : at + datagram.segment_bytes] for at in range(0, len(data), datagram.segment_bytes)]
+    return [data[at : at + datagram.stride_bytes] for at in range(0, len(data), datagram.stride_bytes)]
 
 
 def ends_of(me: int) -> Ends:

@@ -56,7 +56,7 @@ class Member:
         sources = [self.udp, *([self.multicast] if self.multicast.is_open else [])]
         readable, _, _ = select.select(sources, [], [], wait_s)
         for source in readable:
-            source.drain(lambda data, segment_bytes, origin: self._take(data, now_us, origin))
+            source.drain(lambda data, stride_bytes, origin: self._take(data, now_us, origin))
         return bool(readable)
 
     def _take(self, data: memoryview, now_us: int, origin: int | None) -> None:

@@ -35,8 +35,8 @@ def receive(receiver: UdpSocket, size_bytes: int) -> list[bytes]:
     """The packets that arrive, until they have `size_bytes` in all."""
     packets: list[bytes] = []
 
-    def deliver(data: memoryview, segment_bytes: int, origin: int | None) -> None:
-        packets.extend(bytes(data[at : at + segment_bytes]) for at in range(0, len(data), segment_bytes))
+    def deliver(data: memoryview, stride_bytes: int, origin: int | None) -> None:
+        packets.extend(bytes(data[at : at + stride_bytes]) for at in range(0, len(data), stride_bytes))
 
     while sum(map(len, packets)) < size_bytes:
         readable, _, _ = select.select([receiver], [], [], PATIENCE_S)
@@ -116,7 +116,7 @@ def test_a_peer_that_is_not_there_does_no_harm() -> None:
     receiver.close()
     for _ in range(3):
         sender.send(train([b"is anybody there"]))
-        sender.drain(lambda data, segment_bytes, origin: None)
+        sender.drain(lambda data, stride_bytes, origin: None)
     sender.close()
 
 

@@ -206,14 +206,14 @@ class Node:
 
     # Events: the network ----------------------------------------------------------------------------------
 
-    def receive(self, data: memoryview, segment_bytes: int, now_us: int, origin: int | None = None) -> None:
-        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call. `origin` is
+    def receive(self, data: memoryview, stride_bytes: int, now_us: int, origin: int | None = None) -> None:
+        """A datagram came in, or (`stride_bytes` < its size) a train of them read in one call. `origin` is
         the daemon from whose address it came, or no daemon's number; None if the driver does not know.
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
         self._watch.notice_pause(now_us)
-        for incoming in trains.parse_train(data, segment_bytes):
+        for incoming in trains.parse_train(data, stride_bytes):
             if isinstance(incoming, BadPacket):
                 self.gate.refuse(incoming, origin)
             elif incoming.head.sender in self.streams.states:

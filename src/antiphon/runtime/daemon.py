@@ -374,11 +374,11 @@ class Daemon:
         """What becomes of each datagram that is read now."""
         node, multicast = self._node, self._multicast
 
-        def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
+        def take(data: memoryview, stride_bytes: int, origin: int | None) -> None:
             if origin == STRANGER:
                 self._find_out(now)
             if multicast is None or not multicast.is_probe(data) or not multicast.take(data, now, origin):
-                node.receive(data, segment_bytes, now, origin)
+                node.receive(data, stride_bytes, now, origin)
 
         return take
 

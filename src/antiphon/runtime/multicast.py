@@ -126,9 +126,9 @@ class Multicast:
         """Read what others sent to the group; our own comes back to us, and is left out."""
         me = self._me
 
-        def take(data: memoryview, segment_bytes: int, origin: int | None) -> None:
+        def take(data: memoryview, stride_bytes: int, origin: int | None) -> None:
             if versions.sender_of(data) != me:
-                deliver(data, segment_bytes, origin)
+                deliver(data, stride_bytes, origin)
 
         self._reader.drain(take)
 

@@ -144,24 +144,24 @@ class UdpSocket:
     def _send_to(self, receiver: int, datagram: Datagram, buffers: list[bytes | memoryview]) -> None:
         address = self._peers[receiver]
         self.counters.trains_sent += 1
-        segment_bytes = datagram.segment_bytes
-        if datagram.size_bytes <= segment_bytes:
+        stride_bytes = datagram.stride_bytes
+        if datagram.size_bytes <= stride_bytes:
             self._send(buffers, address)
         elif not self.offload.gso or receiver in self._one_by_one:
             self._send_one_by_one(datagram, address)
         else:
             try:
-                self._socket.sendmsg(buffers, self._segment(segment_bytes), 0, address)
+                self._socket.sendmsg(buffers, self._segment(stride_bytes), 0, address)
             except OSError as error:
                 self._not_segmented(receiver, datagram, address, error)
 
-    def _segment(self, segment_bytes: int) -> list[tuple[int, int, bytes]]:
-        option = self._segment_option.get(segment_bytes)
+    def _segment(self, stride_bytes: int) -> list[tuple[int, int, bytes]]:
+        option = self._segment_option.get(stride_bytes)
         if option is None:
             if len(self._segment_option) >= IOVEC_MAX:
                 self._segment_option.clear()
-            option = [(_SOL_UDP, _UDP_SEGMENT, _SEGMENT.pack(segment_bytes))]
-            self._segment_option[segment_bytes] = option
+            option = [(_SOL_UDP, _UDP_SEGMENT, _SEGMENT.pack(stride_bytes))]
+            self._segment_option[stride_bytes] = option
         return option
 
     def _not_segmented(
@@ -173,12 +173,12 @@ class UdpSocket:
             self.counters.gso_refused += 1
             self._send_one_by_one(datagram, address)
         else:
-            self._failed(error, -(-datagram.size_bytes // datagram.segment_bytes))
+            self._failed(error, -(-datagram.size_bytes // datagram.stride_bytes))
 
     def _send_one_by_one(self, datagram: Datagram, address: SocketAddress) -> None:
         train = memoryview(b"".join(datagram.buffers))
-        for at in range(0, datagram.size_bytes, datagram.segment_bytes):
-            self._send([train[at : at + datagram.segment_bytes]], address)
+        for at in range(0, datagram.size_bytes, datagram.stride_bytes):
+            self._send([train[at : at + datagram.stride_bytes]], address)
 
     def _send(self, buffers: list[bytes | memoryview], address: SocketAddress) -> None:
         try:
@@ -225,7 +225,7 @@ class TrainReader:
         read = self._read
         for _ in range(READS_PER_WAKE):
             try:
-                size, segment_bytes, address = read()
+                size, stride_bytes, address = read()
             except BlockingIOError:
                 return
             except OSError as error:  # an ICMP message about something sent earlier
@@ -233,7 +233,7 @@ class TrainReader:
                 self._counters.last_error = error.strerror or str(error)
                 continue
             self._counters.trains_received += 1
-            deliver(self._view[:size], segment_bytes, self._origin(address))
+            deliver(self._view[:size], stride_bytes, self._origin(address))
 
     def _read_packet(self) -> tuple[int, int, SocketAddress]:
         size, address = self._socket.recvfrom_into(self._view)

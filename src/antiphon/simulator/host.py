@@ -217,21 +217,21 @@ class Host:
     def _is_busy(self) -> bool:
         return self.daemon.gathers_us > 0 or self._paused_until_us > self._world.now_us
 
-    def arrive(self, path: Path, data: bytes, segment_bytes: int) -> None:
+    def arrive(self, path: Path, data: bytes, stride_bytes: int) -> None:
         """Packets have come from the network."""
         node = self.node
         if node is None:
-            path.lost += -(-len(data) // segment_bytes)
+            path.lost += -(-len(data) // stride_bytes)
             return
         self._count(node, _KIND_WORDS.get(kind_of(data) or 0, "unknown"))
         if not self._is_busy:
-            node.receive(memoryview(data), segment_bytes, self.clock_us)
+            node.receive(memoryview(data), stride_bytes, self.clock_us)
             self._settle(node)
         elif self._gathered_bytes + len(data) > SOCKET_BYTES:
-            path.lost += -(-len(data) // segment_bytes)
+            path.lost += -(-len(data) // stride_bytes)
         else:
             self._gathered_bytes += len(data)
-            self._gathered.append((node.receive, (memoryview(data), segment_bytes)))
+            self._gathered.append((node.receive, (memoryview(data), stride_bytes)))
             self._gather()
 
     def hear(self, end: End, event: str, reason: str) -> None:
@@ -380,7 +380,7 @@ class Host:
             return
         data = b"".join(datagram.buffers)
         for receiver in datagram.receivers or (datagram.receiver,):
-            self._world.carry(self.number, receiver, data, datagram.segment_bytes)
+            self._world.carry(self.number, receiver, data, datagram.stride_bytes)
 
     # Clients ----------------------------------------------------------------------------------------------
 

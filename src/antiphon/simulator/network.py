@@ -177,15 +177,15 @@ class Path:
         hole = self._oversize
         return self.is_open and (hole is None or hole.rate < 1 or hole.above_bytes >= self._packet_bytes)
 
-    def carry(self, data: bytes, segment_bytes: int, now_us: int) -> list[Arrival]:
+    def carry(self, data: bytes, stride_bytes: int, now_us: int) -> list[Arrival]:
         """What arrives, and when, of the packet or train `data` that leaves now."""
         size = len(data)
-        if size <= segment_bytes:
+        if size <= stride_bytes:
             arrivals = self._packet(data, now_us)
         else:
             arrivals = []
-            for at in range(0, size, segment_bytes):
-                arrivals += self._packet(data[at : at + segment_bytes], now_us)
+            for at in range(0, size, stride_bytes):
+                arrivals += self._packet(data[at : at + stride_bytes], now_us)
         if len(arrivals) > 1 and self._random() < self._coalesce:
             return _coalesced(arrivals)
         return arrivals
@@ -254,12 +254,12 @@ def _coalesced(arrivals: list[Arrival]) -> list[Arrival]:
     """Neighbours of equal size that arrive together become one train; its last packet may be shorter."""
     trains: list[Arrival] = []
     run = [arrivals[0][1]]
-    first_us, _, segment_bytes = arrivals[0]
+    first_us, _, stride_bytes = arrivals[0]
     last_us = first_us
     for time_us, packet, size in arrivals[1:]:
         joins = (
-            size <= segment_bytes
-            and len(run[-1]) == segment_bytes
+            size <= stride_bytes
+            and len(run[-1]) == stride_bytes
             and abs(time_us - first_us) <= COALESCE_WITHIN_US
             and len(run) < limits.TRAIN_MAX_PACKETS
         )
@@ -267,11 +267,11 @@ def _coalesced(arrivals: list[Arrival]) -> list[Arrival]:
             run.append(packet)
             last_us = max(last_us, time_us)
         else:
-            trains.append((last_us, b"".join(run), segment_bytes))
+            trains.append((last_us, b"".join(run), stride_bytes))
             run = [packet]
             first_us = last_us = time_us
-            segment_bytes = size
-    trains.append((last_us, b"".join(run), segment_bytes))
+            stride_bytes = size
+    trains.append((last_us, b"".join(run), stride_bytes))
     return trains
 
 
@@ -290,13 +290,13 @@ class Network:
         self._blocks: Counter[Pair] = Counter()
         self._parts: dict[int, int] = {}
 
-    def carry(self, pair: Pair, data: bytes, segment_bytes: int, now_us: int) -> list[Arrival]:
+    def carry(self, pair: Pair, data: bytes, stride_bytes: int, now_us: int) -> list[Arrival]:
         """What arrives, and when, of what leaves now."""
         path = self.paths.get(pair)
         if path is None:
-            self.astray += -(-len(data) // segment_bytes)
+            self.astray += -(-len(data) // stride_bytes)
             return []
-        return path.carry(data, segment_bytes, now_us)
+        return path.carry(data, stride_bytes, now_us)
 
     # Faults -----------------------------------------------------------------------------------------------
 

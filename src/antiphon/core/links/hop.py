@@ -90,7 +90,7 @@ class HopLink(Link):
             self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
         while self._unreliable and self._pace_unreliable(now_us):
             train = self._unreliable.train(0, 1)
-            self._emit(train.buffers, train.segment_bytes, train.size_bytes)
+            self._emit(train.buffers, train.stride_bytes, train.size_bytes)
 
     def _room(self, now_us: int) -> int:
         """How many packets the window and the configured rate allow now."""
@@ -126,11 +126,11 @@ class HopLink(Link):
             self._timed_us = now_us
         if self._probe_us is None:
             self._probe_us = now_us + self.regulator.timeout_us
-        self._emit(train.buffers, train.segment_bytes, train.size_bytes)
+        self._emit(train.buffers, train.stride_bytes, train.size_bytes)
 
-    def _emit(self, buffers: list[bytes | memoryview], segment_bytes: int, size_bytes: int) -> None:
+    def _emit(self, buffers: list[bytes | memoryview], stride_bytes: int, size_bytes: int) -> None:
         self.regulator.sent(size_bytes)
-        self._datagrams.append(Datagram(self.peer, buffers, segment_bytes, size_bytes))
+        self._datagrams.append(Datagram(self.peer, buffers, stride_bytes, size_bytes))
 
     # Events -----------------------------------------------------------------------------------------------
 

@@ -426,7 +426,7 @@ class Ring(SiteLink):
 
     def _emit(self, train: Train) -> None:
         self._datagrams.append(
-            Datagram(EVERYBODY, train.buffers, train.segment_bytes, train.size_bytes, self._others)
+            Datagram(EVERYBODY, train.buffers, train.stride_bytes, train.size_bytes, self._others)
         )
 
     def _pass(self, going: Token, sent: int, number: int, lts: int, aru: int, now_us: int) -> None:

@@ -131,7 +131,7 @@ class Exchange:
         ):  # data is bounded by the link, and must not be lost
             self.facts["dropped full"] += 1
         else:
-            assert datagram.size_bytes <= datagram.segment_bytes, "a train on a connection"
+            assert datagram.size_bytes <= datagram.stride_bytes, "a train on a connection"
             channel.queue(streams.length(datagram.size_bytes), *datagram.buffers)
             self.outputs[channel] = None
 

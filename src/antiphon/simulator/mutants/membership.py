@@ -147,17 +147,17 @@ def _members_by_distance(original: Original) -> Original:
 def _packets_of_any_view(original: Original) -> Original:
     """A packet is taken to belong to the view that works, whatever it says."""
 
-    def receive(node: Node, data: memoryview, segment_bytes: int, *others: Any) -> None:
+    def receive(node: Node, data: memoryview, stride_bytes: int, *others: Any) -> None:
         engine = node._working()
-        if engine is not None and segment_bytes > 0:
+        if engine is not None and stride_bytes > 0:
             changed = bytearray(data)
-            for at in range(0, len(changed), segment_bytes):
+            for at in range(0, len(changed), stride_bytes):
                 if changed[at + 2] not in (PacketKind.BEAT, PacketKind.PROPOSAL):
                     changed[at + 16 : at + 24] = engine.view.id.to_bytes(8, "big")
-                    end = min(at + segment_bytes, len(changed)) - CHECK_BYTES
+                    end = min(at + stride_bytes, len(changed)) - CHECK_BYTES
                     changed[end : end + CHECK_BYTES] = check([bytes(changed[at:end])])
             data = memoryview(changed)
-        original(node, data, segment_bytes, *others)
+        original(node, data, stride_bytes, *others)
 
     return receive
 
