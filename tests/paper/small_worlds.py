@@ -408,7 +408,7 @@ class Cluster(PassingTime):
         self._flying.clear()
         for daemon in sorted(self.alive):
             node = self.nodes[daemon]
-            for neighbour in sorted(node.links, key=self.alive.__contains__)[:1]:
+            for neighbour in sorted(node.working_links, key=self.alive.__contains__)[:1]:
                 node.membership.loss.lost_link(
                     neighbour, Reason.LINK_FAILED, "the network fails", self.now_us
                 )

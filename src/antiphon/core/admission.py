@@ -40,7 +40,7 @@ class Admission:
     @property
     def is_accepting(self) -> bool:
         """Whether new bundles may be ordered now."""
-        link = self._node.site_link
+        link = self._node.working_site_link
         return self.has_leave and self._node.order.is_turn and (link is None or link.has_room)
 
     @property
@@ -98,9 +98,9 @@ class Admission:
         if not active:
             return 0
         share_bytes = node.config.settings.unstable_bytes // limits.PRIORITY_SHARE
-        ways: list[Link | SiteLink] = [*node.links.values()]
-        if node.site_link is not None:
-            ways.append(node.site_link)
+        ways: list[Link | SiteLink] = [*node.working_links.values()]
+        if node.working_site_link is not None:
+            ways.append(node.working_site_link)
         if node.order.own_unstable_bytes >= share_bytes or any(
             way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in ways
         ):

@@ -182,14 +182,15 @@ class Node:
         return self.engine.order
 
     @property
-    def links(self) -> dict[int, Link]:
-        """Of the view that is being formed, or of the installed one; none while there is no view."""
+    def working_links(self) -> dict[int, Link]:
+        """The links in use: of the view that is being formed, or else of the installed one; none while the
+        installed view is lost and no other is being formed."""
         engine = self._working()
         return {} if engine is None else engine.links
 
     @property
-    def site_link(self) -> SiteLink | None:
-        """Of the same view as `links`; None if this daemon is alone in its segment."""
+    def working_site_link(self) -> SiteLink | None:
+        """The site link of the same view as `working_links`; None if this daemon is alone in its segment."""
         engine = self._working()
         return None if engine is None else engine.site_link
 

@@ -64,8 +64,8 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             "dropped_messages": node.sessions.dropped_messages,
             "dropped_bytes": node.sessions.dropped_bytes,
         },
-        "links": [_link(node, number, link, now_us) for number, link in node.links.items()],
-        "ring": None if node.site_link is None else _site_link(node, node.site_link, now_us),
+        "links": [_link(node, number, link, now_us) for number, link in node.working_links.items()],
+        "ring": None if node.working_site_link is None else _site_link(node, node.working_site_link, now_us),
         "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
         "ordering": {
             "clock": order.clock,
@@ -244,10 +244,10 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
         ),
     }
     links: dict[str, Link | SiteLink] = {
-        node.config.daemon_names[number]: link for number, link in node.links.items()
+        node.config.daemon_names[number]: link for number, link in node.working_links.items()
     }
-    if node.site_link is not None:
-        links["ring"] = node.site_link
+    if node.working_site_link is not None:
+        links["ring"] = node.working_site_link
     for name, link in links.items():
         passing = max(per_source, node.config.settings.unstable_bytes + link.largest_waiting_bytes)
         table[f"link_queue:{name}"] = _row(link.waiting_bytes, members * (members + 1) * passing)
