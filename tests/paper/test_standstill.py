@@ -147,7 +147,7 @@ def test_a_daemon_that_never_acknowledges_is_noticed_while_messages_flow() -> No
     """Those who have everything wait longer: they do not see how others come along."""
     cluster, clients = world()
     order = cluster.nodes[2].order
-    order.lines.held_below = order.lines.clock + 1
+    order.lines.capped_below = order.lines.clock + 1
     began_us = cluster.now_us
     while not stalled(cluster):
         cluster.send(clients[0], "g", b"agreed messages come through")

@@ -144,7 +144,7 @@ class Node:
         if self._observer is not None:
             # An order that knew its engine would keep it alive after its view.
             watch, view_id = self._observer, engine.view.id
-            engine.order.observer = lambda header: watch.held(view_id, header)
+            engine.order.observer = lambda header: watch.retained(view_id, header)
         return Origin(
             self.config,
             me=self.me,

@@ -16,7 +16,7 @@ class Observer:
     def sent(self, view_id: int, header: Header) -> None:
         """A bundle of this daemon got its place in the order (ssend)."""
 
-    def held(self, view_id: int, header: Header) -> None:
+    def retained(self, view_id: int, header: Header) -> None:
         """All bytes of a bundle that takes part in the order are here; also told of own bundles."""
 
     def delivered(self, view_id: int, header: Header, place: int) -> None:

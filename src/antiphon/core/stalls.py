@@ -191,7 +191,7 @@ class Stalls:
         if node.regrouping.merging is not None:
             patience_us = limits.STALL_GROUPS_TIMES * self.stall_us
             missing = node.regrouping.merging.missing
-            came_bytes = sum(engine.reassembly[engine.source_of[daemon]].bytes_held for daemon in missing)
+            came_bytes = sum(engine.reassembly[engine.source_of[daemon]].buffered_bytes for daemon in missing)
             daemons, mark = frozenset(missing) - {node.me}, (*missing, came_bytes)
             waits.append(_Wait("groups", node.me, daemons, mark, patience_us, "its groups have not come"))
         link, source = engine.site_link, engine.order.source

@@ -73,8 +73,8 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             "stable_line": order.lines.stable,
             "waits_for": names[slowest_agreed],
             "stability_waits_for": names[slowest_stable],
-            "bundles_held": order.held_count,
-            "bytes_held": order.held_bytes,
+            "bundles_held": order.retained_count,
+            "bytes_held": order.retained_bytes,
         },
         "counters": dict(sorted(node.counters.items())),
         "buffers": buffers(node),
@@ -226,20 +226,20 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
     late_bytes, recovery_bytes = order.late_bytes(), order.recovery_bytes()
     own_again_bytes = order.late_bytes(node.me) + order.recovery_bytes(node.me)
     table = {
-        "unstable": _row(order.held_bytes - late_bytes - recovery_bytes, 2 * members * per_source),
+        "unstable": _row(order.retained_bytes - late_bytes - recovery_bytes, 2 * members * per_source),
         "own_unstable": _row(order.own_unstable_bytes - own_again_bytes, per_source),
         "late": _row(late_bytes, 3 * members * per_source),
         "recovery": _row(recovery_bytes, 5 * node.config.daemon_count * per_source),
         "session_input": _row(node.sessions.input_bytes, _input_limit(node)),
         "reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in engine.reassembly.values()),
+            sum(reassembly.buffered_bytes for reassembly in engine.reassembly.values()),
             sum(
                 3 * max(per_source, node.config.settings.unstable_bytes + reassembly.largest_bytes)
                 for reassembly in engine.reassembly.values()
             ),
         ),
         "unreliable_reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in engine.unreliable_reassembly.values()),
+            sum(reassembly.buffered_bytes for reassembly in engine.unreliable_reassembly.values()),
             members * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
         ),
     }

@@ -104,7 +104,7 @@ class Changeover:
         """Group and lts of the joins of our own sessions that have not taken effect."""
         return tuple(
             (event.group, entry.header.lts)
-            for entry in self._old.order.held()
+            for entry in self._old.order.retained()
             if not entry.delivered and entry.daemon == self._me and entry.header.flags & Flag.EVENT
             if (event := parse_event(entry.bundle, entry.header)).kind == "join"
         )
@@ -132,7 +132,7 @@ class Changeover:
     def _compare(self, record: Round | None, now_us: int) -> None:
         """Everybody's state is known: send what is ours to send."""
         self.recovery = Recovery(self._me, self._old.view.id, self._old.order, self._states)
-        for entry, who in self.recovery.to_send(self._old.order.held()):
+        for entry, who in self.recovery.to_send(self._old.order.retained()):
             sites = 0
             for daemon in who:
                 sites |= 1 << self._config.site_of(daemon)

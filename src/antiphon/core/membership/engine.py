@@ -175,7 +175,7 @@ class Engine:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
         order = self.order
         return (
-            not (order.held_count or order.ready or order.ahead_count or self.has_news)
+            not (order.retained_count or order.ready or order.ahead_count or self.has_news)
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())
             and (self.site_link is None or self.site_link.is_quiet)

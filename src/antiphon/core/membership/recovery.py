@@ -98,9 +98,9 @@ class Recovery:
         self.committed = self.together.union(*(state.committed for state in self._states.values()))
         """No message of these daemons is dropped."""
 
-    def to_send(self, held: Iterable[Entry]) -> Iterable[tuple[Entry, list[int]]]:
-        """Of what is held here, what this daemon must send again, and who needs it."""
-        for entry in held:
+    def to_send(self, retained: Iterable[Entry]) -> Iterable[tuple[Entry, list[int]]]:
+        """Of what is retained here, what this daemon must send again, and who needs it."""
+        for entry in retained:
             header = entry.header
             if header.flags & Flag.CONTROL:
                 continue  # it was for the view that ends, and no daemon waits for it
@@ -114,7 +114,7 @@ class Recovery:
         header = entry.header
         if header.flags & ~Flag.CLIENT:
             return []
-        having = self.ending.holders(entry.source, header.number)
+        having = self.ending.retaining(entry.source, header.number)
         if not having or having[0] != self.me:
             return []
         groups: tuple[str, ...] | None = None

@@ -26,7 +26,7 @@ class SymmetricEnding:
         self.stable_line = max(state.stable for state in told)
         self.last_line = max(state.clock for state in told)
         self._duties: dict[int, Duties] = {}
-        self._holders: dict[int, dict[int, list[int]]] = {}  # source -> number -> who holds it
+        self._retaining: dict[int, dict[int, list[int]]] = {}  # source -> number -> who holds it
         sources: dict[int, dict[int, SourceState]] = {}
         for daemon, state in self._states.items():
             for known in state.sources:
@@ -39,12 +39,12 @@ class SymmetricEnding:
         """Find out who lacks which of a source's bundles and who has them; the line of the first hole."""
         lowest = min((known[daemon].contiguous if daemon in known else 0) for daemon in self.together)
         highest = min(max(state.known for state in known.values()), lowest + limits.OUTSTANDING_MAX)
-        holders: dict[int, list[int]] = {}
+        retaining: dict[int, list[int]] = {}
         for daemon in self._by_duty(source):
             if daemon in known:
-                for number in numbers(known[daemon].held):
-                    holders.setdefault(number, []).append(daemon)
-        self._holders[source] = holders
+                for number in numbers(known[daemon].retained):
+                    retaining.setdefault(number, []).append(daemon)
+        self._retaining[source] = retaining
         lacking: dict[int, list[int]] = {}
         for daemon in sorted(self.together):
             start = known[daemon].contiguous + 1 if daemon in known else 1
@@ -58,7 +58,7 @@ class SymmetricEnding:
             who = lacking.get(number)
             if who is None:
                 continue
-            having = holders.get(number)
+            having = retaining.get(number)
             if having is None:
                 first_hole = number if first_hole is None else first_hole
             elif having[0] == self.me:
@@ -76,9 +76,9 @@ class SymmetricEnding:
         """See `order.Ending`."""
         return self._duties.get(source, {})
 
-    def holders(self, source: int, number: int) -> list[int]:
+    def retaining(self, source: int, number: int) -> list[int]:
         """See `order.Ending`."""
-        return self._holders.get(source, {}).get(number, [])
+        return self._retaining.get(source, {}).get(number, [])
 
     def has_delivered(self, daemon: int, place: int) -> bool:
         """See `order.Ending`."""

@@ -47,7 +47,7 @@ class Ending(Protocol):
     def duties(self, source: int) -> Duties:
         """Of the bundles of a source, those that this daemon must send again."""
 
-    def holders(self, source: int, number: int) -> list[int]:
+    def retaining(self, source: int, number: int) -> list[int]:
         """The members that hold a bundle, the one first that sends it again."""
 
     def has_delivered(self, daemon: int, place: int) -> bool:
@@ -172,7 +172,7 @@ class Order(Protocol):
         bundles have come, the greatest that is known to exist, and the lts up to which it is known."""
 
     def unacknowledged(self) -> list[tuple[int, int]]:
-        """The sources that do not vouch for the oldest bundle that is held, and up to which lts they do."""
+        """The sources that have not acknowledged the oldest retained bundle, each with its aru."""
 
     def first_waiting_source(self) -> int | None:
         """The source of the oldest bundle that waits for its place, or else for all to have it."""
@@ -182,14 +182,14 @@ class Order(Protocol):
 
     # Memory --------------------------------------------------------------------------------------------
 
-    held_bytes: int
+    retained_bytes: int
     largest_bytes: int
     """Of any bundle so far: limits may be overshot by one."""
     own_unstable_bytes: int
     """Of the bundles of this daemon."""
 
     @property
-    def held_count(self) -> int:
+    def retained_count(self) -> int:
         """Bundles that are not known to be everywhere."""
 
     @property
@@ -197,10 +197,10 @@ class Order(Protocol):
         """Bundles and ranges that wait for an earlier number of their source."""
 
     def late_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
+        """Bytes retained of bundles that carry another one to a joining site, of one daemon or of all."""
 
     def recovery_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that helped to form the view, of one daemon or of all."""
+        """Bytes retained of bundles that helped to form the view, of one daemon or of all."""
 
     # The end of the view -------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Order(Protocol):
         """A bundle that was missing here came from another daemon, after the view has stopped; False for one
         that is here already. It keeps to the agreed order whatever its service."""
 
-    def held(self) -> list[Entry]:
+    def retained(self) -> list[Entry]:
         """Everything that is not known to be everywhere."""
 
     def undelivered(self) -> list[Entry]:

@@ -58,7 +58,7 @@ class Lines:
         """The same, our own source not counted."""
         self.aru = start
         """What this daemon vouches for: the agreed line, unless something holds it back."""
-        self.held_below: int | None = None
+        self.capped_below: int | None = None
         """While set, this daemon does not vouch for anything from this lts on."""
         self._me = me
         self._own = own
@@ -102,8 +102,8 @@ class Lines:
             self._received[own] = self.clock
         self.agreed = min(self._received)
         aru = self.agreed
-        if self.held_below is not None and aru >= self.held_below:
-            aru = self.held_below - 1
+        if self.capped_below is not None and aru >= self.capped_below:
+            aru = self.capped_below - 1
         self.aru = max(aru, self.aru)
         own_aru = self._arus[own] = self.aru if self._is_alone else self._arus[own]
         self.stable = min(self._arus)

@@ -83,7 +83,7 @@ class SymmetricOrder:
         """What has come in from other daemons: the bundles, and the full packets in each."""
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
-        self.held_bytes = 0
+        self.retained_bytes = 0
         self.largest_bytes = 0
         """Of any bundle so far: limits may be overshot by one."""
         self.observer: Callable[[Header], None] | None = None
@@ -94,13 +94,13 @@ class SymmetricOrder:
         self._chains: dict[Sender, Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
         self._order: list[tuple[int, Entry]] = []
-        self._held: list[tuple[int, Entry]] = []
-        self._own: deque[Entry] = deque()  # those of `_held` that are of this daemon, in their order
+        self._retained: list[tuple[int, Entry]] = []
+        self._own: deque[Entry] = deque()  # those of `_retained` that are of this daemon, in their order
         self._waiting_for_others: deque[int] = deque()  # lts values
         self.own_stable: dict[int, int] = {}
         """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
         owner takes them."""
-        self._recovered: set[tuple[int, int]] = set()  # what is held, once the view has stopped
+        self._recovered: set[tuple[int, int]] = set()  # what is retained, once the view has stopped
         self.to_tell: deque[bytes] = deque()
         """Always empty: bundles are born with their places."""
         self.moved = False
@@ -151,17 +151,17 @@ class SymmetricOrder:
         return found
 
     def late_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
+        """Bytes retained of bundles that carry another one to a joining site, of one daemon or of all."""
         return self._flagged_bytes(Flag.LATE, daemon)
 
     def recovery_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that helped to form the view, of one daemon or of all."""
+        """Bytes retained of bundles that helped to form the view, of one daemon or of all."""
         return self._flagged_bytes(Flag.CONTROL, daemon)
 
     def _flagged_bytes(self, flags: int, daemon: int | None) -> int:
         return sum(
             len(entry.bundle)
-            for _, entry in self._held
+            for _, entry in self._retained
             if entry.header.flags & flags and daemon in (None, entry.daemon)
         )
 
@@ -183,8 +183,8 @@ class SymmetricOrder:
         return self._sources[source].contiguous
 
     @property
-    def held_count(self) -> int:
-        return len(self._held)
+    def retained_count(self) -> int:
+        return len(self._retained)
 
     @property
     def ahead_count(self) -> int:
@@ -290,13 +290,13 @@ class SymmetricOrder:
         size = len(entry.bundle)
         if size > self.largest_bytes:
             self.largest_bytes = size
-        self.held_bytes += size
+        self.retained_bytes += size
         if header.daemon == self.me:
             self.own_unstable_bytes += size
             self._own.append(entry)
         else:
             self.came += 1 + size // limits.PACKET_DEFAULT_BYTES
-        heapq.heappush(self._held, (lts, entry))
+        heapq.heappush(self._retained, (lts, entry))
 
     def _chain(self, entry: Entry) -> Chain:
         sender = (entry.header.daemon, entry.header.session)
@@ -363,18 +363,18 @@ class SymmetricOrder:
         return max([greatest, source.contiguous, *(last for last, _, _ in source.ahead.values())])
 
     def unacknowledged(self) -> list[tuple[int, int]]:
-        """The sources that do not vouch for the oldest bundle that is held, and up to which lts they do."""
-        return self.lines.unacknowledged(self._held[0][0]) if self._held else []
+        """The sources that have not acknowledged the oldest retained bundle, each with its aru."""
+        return self.lines.unacknowledged(self._retained[0][0]) if self._retained else []
 
     def first_waiting_source(self) -> int | None:
         """The source of the oldest bundle that waits for its place, or else for all to have it."""
-        entries = self._order or self._held
+        entries = self._order or self._retained
         return entries[0][1].source if entries else None
 
     def has_later(self, number: int) -> bool:
         """Whether a bundle of a source has come although an earlier one has not."""
         contiguous = self._sources[number].contiguous
-        return any(entry.source == number and entry.header.number > contiguous for _, entry in self._held)
+        return any(entry.source == number and entry.header.number > contiguous for _, entry in self._retained)
 
     # Delivering -------------------------------------------------------------------------------------------
 
@@ -397,11 +397,11 @@ class SymmetricOrder:
             heapq.heappop(order)
             self.delivered_line = place
             self._deliver(entry)
-        held = self._held
-        while held and held[0][0] <= lines.stable and held[0][1].delivered:
-            _, entry = heapq.heappop(held)
+        retained = self._retained
+        while retained and retained[0][0] <= lines.stable and retained[0][1].delivered:
+            _, entry = heapq.heappop(retained)
             size = len(entry.bundle)
-            self.held_bytes -= size
+            self.retained_bytes -= size
             header = entry.header
             if header.daemon == self.me:
                 self.own_unstable_bytes -= size
@@ -419,11 +419,11 @@ class SymmetricOrder:
         before: what they send us again because of it counts as missing until then."""
         entry.waits_for_others = True
         self._waiting_for_others.append(entry.header.lts)
-        self.lines.held_below = self._waiting_for_others[0]
+        self.lines.capped_below = self._waiting_for_others[0]
 
     def _vouch_again(self) -> None:
         self._waiting_for_others.popleft()
-        self.lines.held_below = self._waiting_for_others[0] if self._waiting_for_others else None
+        self.lines.capped_below = self._waiting_for_others[0] if self._waiting_for_others else None
         self.lines.advance(self._is_complete)
 
     def _deliver(self, entry: Entry) -> None:
@@ -455,7 +455,7 @@ class SymmetricOrder:
         most = source.contiguous + limits.OUTSTANDING_MAX
         source.ahead = {first: rest for first, rest in source.ahead.items() if rest[0] <= most}
         source.claims = [claim for claim in source.claims if claim[0] <= most]
-        for entries in (self._order, self._held):
+        for entries in (self._order, self._retained):
             entries[:] = [
                 (lts, entry)
                 for lts, entry in entries
@@ -468,7 +468,7 @@ class SymmetricOrder:
 
     def tell(self) -> bytes:
         """See `order.Order`; of sources of which nothing is known nothing is told."""
-        sources = tuple(told for told in map(self.tell_source, self._sources) if told.known or told.held)
+        sources = tuple(told for told in map(self.tell_source, self._sources) if told.known or told.retained)
         return encode_state(OrderState(self.lines.clock, self.delivered_line, self.lines.stable, sources))
 
     def check_told(self, told: bytes) -> None:
@@ -484,11 +484,11 @@ class SymmetricOrder:
         known = self._sources[source]
         ahead = sorted((first, last) for first, (last, _, _) in known.ahead.items())
         highest = self._greatest(source, known)
-        held = sorted(entry.header.number for _, entry in self._held if entry.source == source)
+        retained = sorted(entry.header.number for _, entry in self._retained if entry.source == source)
         lts = self.lines.complete(source)
         if source == self.source and self._is_complete:
             lts = self.lines.clock
-        return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(held))
+        return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(retained))
 
     def has(self, source: int, number: int) -> bool:
         """Whether a bundle has come, or is known to be for other sites."""
@@ -501,7 +501,7 @@ class SymmetricOrder:
         """A bundle that was missing here came from another daemon, after the view has stopped; False for one
         that is here already. It keeps to the agreed order whatever its service."""
         key = (entry.source, entry.header.number)
-        if key in self._held_keys():
+        if key in self._retained_keys():
             return False
         if self.has(*key):  # it was for other sites, and now it is for this one, too
             self._recovered.add(key)
@@ -510,15 +510,15 @@ class SymmetricOrder:
         self._recovered.add(key)
         return self.receive(entry, in_order=True)
 
-    def _held_keys(self) -> set[tuple[int, int]]:
+    def _retained_keys(self) -> set[tuple[int, int]]:
         if not self._recovered:
-            self._recovered = {(entry.source, entry.header.number) for _, entry in self._held}
+            self._recovered = {(entry.source, entry.header.number) for _, entry in self._retained}
         return self._recovered
 
     def undelivered(self) -> list[Entry]:
         """Everything that was not delivered, in the agreed order."""
-        return [entry for _, entry in sorted(self._held) if not entry.delivered]
+        return [entry for _, entry in sorted(self._retained) if not entry.delivered]
 
-    def held(self) -> list[Entry]:
+    def retained(self) -> list[Entry]:
         """Everything that is not known to be everywhere, in the agreed order."""
-        return [entry for _, entry in sorted(self._held)]
+        return [entry for _, entry in sorted(self._retained)]

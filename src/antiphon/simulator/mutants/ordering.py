@@ -46,7 +46,7 @@ def _safe_like_agreed(original: Original) -> Original:
 
 def _aru_not_held_back(original: Original) -> Original:
     def advance(lines: Lines, is_complete: bool) -> None:
-        lines.held_below = None
+        lines.capped_below = None
         original(lines, is_complete)
 
     return advance
@@ -160,7 +160,7 @@ def _pieces_not_freed(original: Original) -> Original:
     def add(reassembly: Reassembly, fragment: Fragment, now_us: int) -> bytes | None:
         whole: bytes | None = original(reassembly, fragment, now_us)
         if whole is not None and len(whole) > len(fragment.body):
-            reassembly.bytes_held += len(whole)
+            reassembly.buffered_bytes += len(whole)
         return whole
 
     return add
