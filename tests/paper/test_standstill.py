@@ -221,7 +221,7 @@ def test_a_daemon_that_never_tells_its_groups_is_left_out(monkeypatch: pytest.Mo
     cluster.until(lambda: stalled(cluster), within_us=20 * STALL_US)
     assert "groups" in stalled(cluster)[0].detail
     cluster.until(lambda: cluster.nodes[0].view.members == (0, 1), within_us=20 * STALL_US)
-    cluster.until(lambda: cluster.nodes[0].is_settled_down and cluster.nodes[1].is_settled_down)
+    cluster.until(lambda: cluster.nodes[0].is_operational and cluster.nodes[1].is_operational)
     assert_messages_flow(cluster, clients[:2])
 
 

@@ -64,11 +64,11 @@ class Admission:
     def admit(self, origin: "Origin", now_us: int) -> None:
         """Order what sessions have sent, as long as there is room."""
         node = self._node
-        holds = node.backpressure.holds if node.backpressure else None
+        must_wait = node.backpressure.must_wait if node.backpressure else None
         departing: list[tuple[Session, Pending]] = []
         steps = 0
         while self._room_bytes > 0 and self.is_accepting:
-            turn = node.sessions.take(self._lowest(now_us), holds)
+            turn = node.sessions.take(self._lowest(now_us), must_wait)
             if turn is None:
                 break
             session, pending = turn

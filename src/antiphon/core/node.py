@@ -164,7 +164,7 @@ class Node:
     @property
     def state(self) -> str:
         """Of the daemon membership: "op", "seg", "rep", "gather", "statetrans" or "evs"."""
-        return self.membership.state.word
+        return self.membership.state.label
 
     @property
     def group_state(self) -> str:
@@ -172,7 +172,7 @@ class Node:
         return self.regrouping.state.value
 
     @property
-    def is_settled_down(self) -> bool:
+    def is_operational(self) -> bool:
         """Whether messages flow."""
         return self.membership.state is State.OP and self.regrouping.state is GroupState.GOP
 
@@ -520,7 +520,7 @@ class Node:
         order = changeover.new.order
         while not changeover.is_finished:
             self._new_origin.flush(now_us)
-            order.settle()
+            order.advance()
             if not order.ready:
                 return
             entry = order.ready.popleft()
@@ -543,7 +543,7 @@ class Node:
             self._origin.flush(now_us)
             if self.sessions.waiting and not order.ready:
                 admission.admit(self._origin, now_us)
-            order.settle()
+            order.advance()
             if order.ready and not self.regrouping.deliver(order.ready, self._deliver):
                 self.is_settled = False
                 break
@@ -565,7 +565,7 @@ class Node:
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
-        return self.is_settled_down and not self.sessions.waiting and self.engine.is_quiet
+        return self.is_operational and not self.sessions.waiting and self.engine.is_quiet
 
     def status(self, now_us: int) -> dict[str, object]:
         """What `antiphon status` shows, ready for JSON: daemon, sites, links, groups, sessions, ordering,

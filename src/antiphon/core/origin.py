@@ -119,7 +119,7 @@ class Origin:
         self._delivery.membership.saw((self._me, session.number), event)
         if event.kind == "join":
             self._joining[event.group] += 1
-            if not self._delivery.has_settled_member(event.group):
+            if not self._delivery.has_staying_member(event.group):
                 self._order.wait_for_others(entry)
 
     def _send_ordered(self, session: Session, pending: Pending, destinations: int, now_us: int) -> Entry:

@@ -60,6 +60,6 @@ def marks_of(lag: Lag, soft_bytes: int) -> tuple[int, int]:
     return soft_bytes, sys.maxsize
 
 
-def holds_senders(lag: Lag, policy: SlowPolicy) -> bool:
+def stops_senders(lag: Lag, policy: SlowPolicy) -> bool:
     """Whether those who send to such a session wait for it."""
     return lag >= (Lag.BEHIND if policy == "disconnect" else Lag.FAR_BEHIND)

@@ -182,7 +182,7 @@ class Backpressure:
         """Whether any sender may have to wait."""
         return bool(self._slow or self._others)
 
-    def holds(self, session: Session, pending: Pending) -> bool:
+    def must_wait(self, session: Session, pending: Pending) -> bool:
         """Whether a bundle of a session of ours has to wait. Joins, leaves and ends never do: they are short,
         and often the end of the trouble."""
         if pending.event is not None:

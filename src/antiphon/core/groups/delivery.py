@@ -47,11 +47,11 @@ class Delivery:
         """A session of this daemon came, went, joined or left."""
         self._receivers.clear()
 
-    def has_settled_member(self, group: str) -> bool:
+    def has_staying_member(self, group: str) -> bool:
         """Whether a session here is a member of `group` and has not asked to leave it."""
         known = self.membership.groups.get(group)
         return known is not None and any(
-            (session := self._sessions.get(number)) is not None and session.is_settled_in(group)
+            (session := self._sessions.get(number)) is not None and session.is_staying_in(group)
             for number in known.sessions_at(self._me)
         )
 

@@ -69,7 +69,7 @@ class Session:
         """Its end is ordered or about to be: nothing more goes to it."""
         self.is_connected = True
 
-    def is_settled_in(self, group: str) -> bool:
+    def is_staying_in(self, group: str) -> bool:
         """Whether it is a member of `group` and has not asked to leave it."""
         return 0 < self.groups.get(group, 0) <= self.joins_done
 
@@ -230,16 +230,16 @@ class Sessions:
         )
 
     def take(
-        self, lowest: int = 0, holds: Callable[[Session, Pending], bool] | None = None
+        self, lowest: int = 0, must_wait: Callable[[Session, Pending], bool] | None = None
     ) -> tuple[Session, Pending] | None:
         """The bundle whose turn it is among those of this priority at least; None if none waits. A session
-        whose first bundle `holds` keeps is left out until `unpark`."""
+        whose first bundle `must_wait` keeps is left out until `unpark`."""
         while self._turns and not (lowest and not self.has_turn(lowest)):
             priority = next(iter(self._turns))
             if len(self._turns) > 1:
                 priority = self._pass(priority)
             session = self._turns[priority].popleft()
-            if holds is None or not holds(session, session.input[0]):
+            if must_wait is None or not must_wait(session, session.input[0]):
                 self._passed[priority] = 0
                 return session, self._take_first(session)
             self._parked[session.number] = session

@@ -1,7 +1,7 @@
 """Sessions that fall behind and catch up: counted, warned, and spared what may be left out."""
 
 from antiphon.config import Settings
-from antiphon.core.groups.backlog import Band, Lag, holds_senders, lag_after, marks_of
+from antiphon.core.groups.backlog import Band, Lag, lag_after, marks_of, stops_senders
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.types import SlowReceiver
@@ -20,9 +20,9 @@ class SlowSessions:
         """So much output waits for a session now, and so much it has read in all; what the driver is to do
         about it."""
         before = session.lag
-        were_waiting = holds_senders(before, session.slow)
+        were_waiting = stops_senders(before, session.slow)
         session.lag = lag_after(before, waiting_bytes, self._soft_bytes)
-        if not holds_senders(session.lag, session.slow):
+        if not stops_senders(session.lag, session.slow):
             self._backpressure.caught_up(session.number)
         elif not were_waiting:
             self._backpressure.behind(session, read_bytes, now_us)

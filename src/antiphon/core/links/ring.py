@@ -128,7 +128,7 @@ class Ring(SiteLink):
         self._given_aru = view  # the aru that we put to the token when it was last here
         self._is_limiting = True  # nobody had a smaller one
         self._is_wanted = False  # somebody asked for it
-        self._is_parked = False
+        self._is_resting = False
         self._has_rested = True  # since it was here: the time that it took says nothing then
         self._go_us: int | None = None  # when a token that is kept must go on
         self._hurry_us: int | None = None
@@ -215,7 +215,7 @@ class Ring(SiteLink):
             if not incoming.echo_us:
                 self._say_hello(head.sender, now_us, incoming.clock_us)
         elif isinstance(incoming, Loose):
-            self._receive_word(incoming, now_us)
+            self._receive_control(incoming, now_us)
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
@@ -226,16 +226,16 @@ class Ring(SiteLink):
         self.counters["duplicates"] += duplicates
         return news
 
-    def _receive_word(self, word: Loose, now_us: int) -> None:
-        kind = word.head.kind
+    def _receive_control(self, incoming: Loose, now_us: int) -> None:
+        kind = incoming.head.kind
         if kind == PacketKind.TOKEN:
-            if (word.head.sender, word.head.receiver) != (self._previous, self._me):
+            if (incoming.head.sender, incoming.head.receiver) != (self._previous, self._me):
                 raise BadPacket("token: not from the one before us")
-            self._receive_token(token.parse_token(word.body), now_us)
+            self._receive_token(token.parse_token(incoming.body), now_us)
         elif kind == PacketKind.HELD:
-            if word.head.sender != self._keeper:
+            if incoming.head.sender != self._keeper:
                 raise BadPacket("held: not from the one that keeps the token")
-            if self._serial < token.parse_held(word.body) <= self._serial + len(self.members):
+            if self._serial < token.parse_held(incoming.body) <= self._serial + len(self.members):
                 self._has_rested = True
                 self._arrived(now_us)
                 if self._hurry_us is not None:
@@ -347,16 +347,16 @@ class Ring(SiteLink):
 
     def _room(self) -> int:
         """How many packets this daemon may send with the token that it has."""
-        held = self.token
-        if held is None:
+        in_hand = self.token
+        if in_hand is None:
             return 0
-        others = held.flow - self._sent_in_round
+        others = in_hand.flow - self._sent_in_round
         return max(
             0,
             min(
                 limits.RING_MEMBER_PACKETS,
                 limits.RING_ROUND_PACKETS - others,
-                limits.RING_OPEN_PACKETS - (held.link_sequence - self._link_aru),
+                limits.RING_OPEN_PACKETS - (in_hand.link_sequence - self._link_aru),
             ),
         )
 
@@ -391,28 +391,28 @@ class Ring(SiteLink):
                 self._hurry_us = None
             return
         self.site_sequence, self.site_lts = number, lts
-        held = self.token
-        sent = self._send_data(held, now_us)
+        in_hand = self.token
+        sent = self._send_data(in_hand, now_us)
         has_work = (
             self._me != self._keeper or self._is_wanted or is_wanted or is_higher or sent
-            or self._queue or self._unreliable or held.requests or held.flow
-            or (matters and held.site_aru > self.site_aru) or self._is_asking(now_us)
+            or self._queue or self._unreliable or in_hand.requests or in_hand.flow
+            or (matters and in_hand.site_aru > self.site_aru) or self._is_asking(now_us)
         )  # fmt: skip
         if has_work or (self._go_us is not None and self._go_us <= now_us):
-            self._pass(held, sent, number, lts, aru, now_us)
-        elif not self._is_parked:
-            self._park(now_us)
+            self._pass(in_hand, sent, number, lts, aru, now_us)
+        elif not self._is_resting:
+            self._rest(now_us)
 
     def _is_asking(self, now_us: int) -> bool:
         return self.reception.ask_us is not None and self.reception.ask_us <= now_us
 
-    def _send_data(self, held: Token, now_us: int) -> int:
+    def _send_data(self, in_hand: Token, now_us: int) -> int:
         """Send_Data: what waits, as far as the round allows; how many packets."""
         room = self._room()
         sent = 0
         while self._queue and sent < room:
-            train = self._queue.train(held.link_sequence + 1, room - sent)
-            held.link_sequence += train.count
+            train = self._queue.train(in_hand.link_sequence + 1, room - sent)
+            in_hand.link_sequence += train.count
             sent += train.count
             self.reception.accept(train.first, train.count, now_us)
             self._open.append(train)
@@ -446,7 +446,7 @@ class Ring(SiteLink):
         self._last_link_aru, self._last_site_aru = going.link_aru, going.site_aru
         self._serial = going.serial
         self.token = None
-        self._is_wanted = self._is_parked = False
+        self._is_wanted = self._is_resting = False
         self._go_us = self._hurry_us = None
         prefix = self._prefix(PacketKind.TOKEN, self._next)
         self._passed = packet.whole(prefix, token.encode_token(going), counter=self._counter.take())
@@ -479,13 +479,13 @@ class Ring(SiteLink):
                     number: since_us for number, since_us in mate.asked_us.items() if number > link_aru
                 }
 
-    def _park(self, now_us: int) -> None:
+    def _rest(self, now_us: int) -> None:
         """There is nothing to do: keep the token."""
-        self._is_parked = self._has_rested = True
+        self._is_resting = self._has_rested = True
         self._go_us = now_us + self._round_interval_us
         assert self.token is not None
-        held = token.encode_held(self.token.serial + 1)
-        data = packet.whole(self._prefixes[PacketKind.HELD], held, counter=self._counter.take())
+        body = token.encode_held(self.token.serial + 1)
+        data = packet.whole(self._prefixes[PacketKind.HELD], body, counter=self._counter.take())
         self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
 
     def _hurry(self, now_us: int) -> None:

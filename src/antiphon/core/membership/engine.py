@@ -132,7 +132,7 @@ class Engine:
     # What our source says to the others -------------------------------------------------------------------
 
     @property
-    def _word(self) -> tuple[int, int, int]:
+    def _announcement(self) -> tuple[int, int, int]:
         """What may be said of our source now: its bundles up to this number are out, the next one is later
         than this lts, and all of its daemons have everything up to this aru."""
         order = self.order
@@ -145,14 +145,14 @@ class Engine:
         """Whether it is ours to tell the others something that they wait for."""
         if not self.speaks:
             return False
-        _, lts, aru = self._word
+        _, lts, aru = self._announcement
         return self.announcer.has_news(self.order.highest_lts, lts, aru)
 
     @property
     def _announcement_due_us(self) -> int:
         """When to tell the others the news that we have."""
         order = self.order
-        _, lts, aru = self._word
+        _, lts, aru = self._announcement
         return self.announcer.due_us(order.needs_lts, order.needs_aru, lts, aru, order.came)
 
     def announce(self, now_us: int) -> None:
@@ -160,7 +160,7 @@ class Engine:
         if not self.has_news or self._announcement_due_us > now_us:
             return
         self.delta.measured(self._delay_us)
-        number, lts, aru = self._word
+        number, lts, aru = self._announcement
         self.announcer.announced(now_us, lts, aru, self.order.came)
         self._serial = (self._serial + 1) % SERIALS  # it only tells copies that wait apart
         self.forwarder.announce(Update(self.order.source, self._serial, number, lts, aru))

@@ -91,9 +91,9 @@ class Flapping:
                         announced.setdefault(daemon, {})[station.daemon] = remaining_us
         for daemon, remaining_us in self._flapping(announced).items():
             peer = self._peers[daemon]
-            has_held = daemon in view.neighbours(self._me) and peer.damping.lost_us < (stopped_us or now_us)
+            has_lasted = daemon in view.neighbours(self._me) and peer.damping.lost_us < (stopped_us or now_us)
             is_member = stopped_us is None and daemon in view.members
-            if not has_held and not is_member:
+            if not has_lasted and not is_member:
                 peer.damping.follow(remaining_us, now_us)
 
     def _flapping(self, announced: Mapping[int, Mapping[int, int]]) -> dict[int, int]:

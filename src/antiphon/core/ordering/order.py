@@ -75,7 +75,7 @@ class Order(Protocol):
     """What the order wants to tell the orders of the other members, one body after another: the owner sends
     each as a bundle with `Flag.ORDER` when it is our turn, and `receive` gets it everywhere, here too."""
     moved: bool
-    """Whether anything came in since `settle`."""
+    """Whether anything came in since `advance`."""
     observer: Callable[[Header], None] | None
     """Is told of each bundle when it comes in."""
 
@@ -150,7 +150,7 @@ class Order(Protocol):
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
         """Whether a bundle with `lts` may have its place after one with `earlier_lts`."""
 
-    def settle(self) -> None:
+    def advance(self) -> None:
         """Draw the conclusions from what came in: `ready` and `own_stable` get what follows from it."""
 
     # What this daemon's source announces ---------------------------------------------------------------

@@ -104,7 +104,7 @@ class SymmetricOrder:
         self.to_tell: deque[bytes] = deque()
         """Always empty: bundles are born with their places."""
         self.moved = False
-        """Whether anything came in since `settle`."""
+        """Whether anything came in since `advance`."""
 
     # The clock --------------------------------------------------------------------------------------------
 
@@ -378,7 +378,7 @@ class SymmetricOrder:
 
     # Delivering -------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def advance(self) -> None:
         """Draw the lines again, deliver what they allow (rules 1 and 2), forget what is everywhere."""
         if not self.moved:
             return

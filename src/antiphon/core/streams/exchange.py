@@ -91,7 +91,7 @@ class Exchange:
         self._incarnation = incarnation
         self._talker = talker
         self._lines = {peer: _Line() for peer in peers}
-        self._unsettled: dict[Channel, None] = {}
+        self._opening: dict[Channel, None] = {}
         """Those with a deadline, oldest first."""
 
     # Questions --------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Exchange:
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` has something to do."""
-        return min((channel.deadline_us for channel in self._unsettled), default=None)
+        return min((channel.deadline_us for channel in self._opening), default=None)
 
     # Events: the node -------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Exchange:
 
     def _dial(self, peer: int, line: _Line, now_us: int) -> None:
         line.dialling = channel = Channel(peer, now_us + DIAL_TIMEOUT_US)
-        self._unsettled[channel] = None
+        self._opening[channel] = None
         self.dials.append(channel)
 
     # Events: the sockets ----------------------------------------------------------------------------------
@@ -159,12 +159,12 @@ class Exchange:
 
     def accepted(self, now_us: int) -> Channel:
         """Somebody has called."""
-        strangers = [channel for channel in self._unsettled if channel.peer is None]
+        strangers = [channel for channel in self._opening if channel.peer is None]
         if len(strangers) >= limits.STREAM_STRANGERS_MAX:
             self.counters["stream: too many strangers"] += 1
             self._close(strangers[0], "too many strangers", now_us)
         channel = Channel(None, now_us + GREETING_TIMEOUT_US)
-        self._unsettled[channel] = None
+        self._opening[channel] = None
         return channel
 
     def received(self, channel: Channel, data: memoryview, now_us: int) -> None:
@@ -209,7 +209,7 @@ class Exchange:
 
     def timeout(self, now_us: int) -> None:
         """Do whatever is due."""
-        for channel in [channel for channel in self._unsettled if channel.deadline_us <= now_us]:
+        for channel in [channel for channel in self._opening if channel.deadline_us <= now_us]:
             self._close(channel, "no answer", now_us)
 
     # Greetings --------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Exchange:
     def _open(self, channel: Channel, said: Greeting, now_us: int) -> None:
         channel.phase = Phase.OPEN
         channel.incarnation = said.incarnation
-        self._unsettled.pop(channel, None)
+        self._opening.pop(channel, None)
         line = self._lines[said.sender]
         line.open, line.dialling = channel, None
         line.opened_us = now_us
@@ -284,7 +284,7 @@ class Exchange:
         if channel.phase is Phase.CLOSED:
             return
         channel.phase = Phase.CLOSED
-        self._unsettled.pop(channel, None)
+        self._opening.pop(channel, None)
         self.outputs.pop(channel, None)
         self.closings.append(channel)
         line = None if channel.peer is None else self._lines[channel.peer]

@@ -208,10 +208,10 @@ def _pressure_for_ever(original: Original) -> Original:
 def _pressure_on_all(original: Original) -> Original:
     """As long as any session is slow, everything waits."""
 
-    def holds(backpressure: Backpressure, session: Session, pending: Pending) -> bool:
+    def must_wait(backpressure: Backpressure, session: Session, pending: Pending) -> bool:
         return pending.event is None and bool(backpressure.slow_names or backpressure.other_names)
 
-    return holds
+    return must_wait
 
 
 def _window_ignored(original: Original) -> Original:
@@ -369,7 +369,7 @@ ORDERING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "pressure on all", "whoever sends waits for slow receivers, also those who send them nothing",
-        frozenset(("pressure",)), Backpressure, "holds", _pressure_on_all, "slow",
+        frozenset(("pressure",)), Backpressure, "must_wait", _pressure_on_all, "slow",
     ),
     Mutant(
         "pressure for ever", "senders wait for a slow receiver at a daemon that is no longer there",
