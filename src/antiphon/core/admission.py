@@ -1,8 +1,14 @@
 """Which bundles of the clients may be ordered now, and how many in one go.
 
-Sessions of lower priority leave room for those of higher priority that are active. What is under way nobody
-can overtake: a link keeps the order of what it was given, and agreed messages wait for all before them. So
-the queues after the daemon's choice are kept short for those who are in less of a hurry.
+Sessions of lower priority leave room for those of higher priority that are active. No bundle can overtake
+what is under way: a link keeps the order of what it was given, and agreed messages wait for all before them.
+So the queues after the daemon's choice are kept short for sessions of lower priority.
+
+Follows: Spread paper 2 (a queue for each session, which allows priorities) and thesis 6.4.6 (no message of a
+client is taken while the groups are being put together).
+Deviations: the papers leave the global flow control open. Here a daemon orders nothing more while too many
+bytes of its own bundles are unstable; what priorities mean is said in `groups.sessions`.
+Checked by: tests/paper/test_flow.py, tests/paper/test_groups.py.
 """
 
 from typing import TYPE_CHECKING

@@ -20,6 +20,13 @@ effects, byte for byte.
 What exists once per daemon view (links, trees, order, flow control) is an `Engine`. There is always that of
 the installed view; it may be frozen, when its view is lost or about to be left. While the next view is being
 formed there is a `Changeover` with a second engine, over whose links the recovery runs.
+
+Follows: Spread paper 2 (figure 2.2, the modules of a daemon) and thesis 3.2 (figure 3.2: a session layer, a
+server protocol layer and a network layer).
+Deviations: no module does input or output, so that the daemon and the simulator run the same objects. All
+that depends on a daemon view is built anew for each view, where the paper instantiates and destroys single
+Hop and Ring modules as the membership changes.
+Checked by: every test in tests/paper, the oracle's rules in the simulator.
 """
 
 from collections import Counter
@@ -163,12 +170,12 @@ class Node:
 
     @property
     def state(self) -> str:
-        """Of the daemon membership: "op", "seg", "rep", "gather", "statetrans" or "evs"."""
+        """The state of the daemon membership: "op", "seg", "rep", "gather", "statetrans" or "evs"."""
         return self.membership.state.label
 
     @property
     def group_state(self) -> str:
-        """Of the group membership: "gop", "gtrans", "ggather" or "ggt", see `groups.states`."""
+        """The state of the group membership: "gop", "gtrans", "ggather" or "ggt", see `groups.states`."""
         return self.regrouping.state.value
 
     @property
@@ -178,13 +185,13 @@ class Node:
 
     @property
     def order(self) -> Order:
-        """Of the installed view."""
+        """The order of the installed view."""
         return self.engine.order
 
     @property
     def working_links(self) -> dict[int, Link]:
-        """The links in use: of the view that is being formed, or else of the installed one; none while the
-        installed view is lost and no other is being formed."""
+        """The links in use: those of the view that is being formed, or else of the installed one; none while
+        the installed view is lost and no other is being formed."""
         engine = self._working()
         return {} if engine is None else engine.links
 
@@ -196,7 +203,7 @@ class Node:
 
     @property
     def forwarder(self) -> Forwarder:
-        """Of the installed view."""
+        """The forwarder of the installed view."""
         return self.engine.forwarder
 
     def _working(self) -> Engine | None:

@@ -1,10 +1,15 @@
 """How fast a link may send: fair to the TCP flows beside it.
 
-Follows: Van Jacobson's rules as RMP (section 5) and the Hop protocol (thesis 4.3) use them: round-trip time
-with variance, slow start, additive increase, one multiplicative decrease per window of data, timer back-off;
-plus the paper's maximum window and a leaky bucket with a burst limit for a configured top rate.
-Deviations: the window never falls below four packets, because nacks, not duplicate acks, report a loss and a
-smaller window would leave most losses to the timer.
+Follows: RMP 4.6 for Van Jacobson's rules (variance of the round-trip time, slow start, a window that a nack
+halves, a timer that doubles up to two seconds); Spread paper 3.2 and thesis 4.3 for the Hop protocol's
+fairness to TCP, its maximum window and its leaky bucket with a burst limit.
+Deviations:
+- the window counts packets, not bytes, and the size of packets does not follow it (RMP, figure 4.2)
+- the window is halved once for all losses of one window of data, where RMP remembers the last three lost
+  packets; after a timeout it starts again from its least, as in TCP, where RMP halves it
+- the window never falls below four packets, because nacks, not duplicate acks, report a loss, and a smaller
+  window would leave most losses to the timer
+Checked by: tests/paper/test_hop.py.
 """
 
 from antiphon import limits

@@ -2,6 +2,9 @@
 
 Nothing of it outlives the view. In particular no credit or window is carried over, so none can be lost on the
 way.
+
+Follows: thesis 3.3 (after a change of the membership a new overlay network is built, with trees of its own),
+Spread paper 2.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,7 +74,7 @@ class Engine:
             datagrams=datagrams,
             now_us=now_us,
         )
-        """With the other daemons of our segment; None if there are none."""
+        """The link to the other daemons of our segment; None if there are none."""
         self.links: dict[int, Link] = {
             peer: build(config, view, me=me, peer=peer, streams=streams, datagrams=datagrams, now_us=now_us)
             for peer in view.neighbours(me)
@@ -92,7 +95,7 @@ class Engine:
         }
         self.unreliable = {member: Unreliable() for member in view.members}
         self.received_bytes = 0
-        """Of data packets that were new to their link or to the ring."""
+        """Bytes of the data packets that were new to their link or to the ring."""
         self.incomplete: set[int] = set()
         """Daemons with unreliable bundles of which parts are missing."""
 
@@ -129,12 +132,12 @@ class Engine:
                     links[neighbour].pump(now_us)
             touched.clear()
 
-    # What our source says to the others -------------------------------------------------------------------
+    # What our source announces ----------------------------------------------------------------------------
 
     @property
     def _announcement(self) -> tuple[int, int, int]:
-        """What may be said of our source now: its bundles up to this number are out, the next one is later
-        than this lts, and all of its daemons have everything up to this aru."""
+        """What our source may announce now: its bundles up to this number are out, the next one is later than
+        this lts, and all of its daemons have everything up to this aru."""
         order = self.order
         if order.is_turn or self.site_link is None:
             return order.issued, order.clock, order.own_aru
@@ -142,7 +145,7 @@ class Engine:
 
     @property
     def has_news(self) -> bool:
-        """Whether it is ours to tell the others something that they wait for."""
+        """Whether this daemon must announce something for which other sources wait."""
         if not self.speaks:
             return False
         _, lts, aru = self._announcement
@@ -150,13 +153,13 @@ class Engine:
 
     @property
     def _announcement_due_us(self) -> int:
-        """When to tell the others the news that we have."""
+        """When the next announcement may go out."""
         order = self.order
         _, lts, aru = self._announcement
         return self.announcer.due_us(order.needs_lts, order.needs_aru, lts, aru, order.came)
 
     def announce(self, now_us: int) -> None:
-        """Tell the others, if it is time."""
+        """Send an update to the other sources, if there is news and it is time."""
         if not self.has_news or self._announcement_due_us > now_us:
             return
         self.delta.measured(self._delay_us)

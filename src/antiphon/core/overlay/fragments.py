@@ -1,6 +1,8 @@
 """Bundles put together again from fragments that come in any order.
 
 Memory follows what has arrived, never what a header claims.
+
+Follows: Spread paper 3.3 (parts of an unreliable message are discarded if the rest does not come in time).
 """
 
 from collections import OrderedDict
@@ -34,7 +36,7 @@ class Reassembly:
 
     @property
     def largest_bytes(self) -> int:
-        """Of the incomplete bundles."""
+        """The size of the largest incomplete bundle."""
         return max((partial.total for partial in self._partials.values()), default=0)
 
     def received_of(self, number: int) -> int:
