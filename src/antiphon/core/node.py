@@ -334,7 +334,7 @@ class Node:
         return self._slow.told(client, waiting_bytes, read_bytes, now_us)
 
     def stop_listening(self, session: Session) -> None:
-        """Nothing more goes to this session, and nobody waits for it."""
+        """Nothing more is sent to this session, and no sender waits for it."""
         self.backpressure.caught_up(session.number)
         self.sessions.dropping.discard(session.number)
         self.delivery.changed()
@@ -360,7 +360,7 @@ class Node:
 
     @property
     def clock(self) -> int:
-        """Lamport's."""
+        """The Lamport clock."""
         return max(self._newest_engine.order.clock, self._credence.ahead)
 
     def tick(self) -> int:
@@ -372,7 +372,7 @@ class Node:
         return self._credence.ahead
 
     def witness(self, lts: int) -> None:
-        """Another daemon's clock shows this, and is believed."""
+        """Another daemon's Lamport clock shows `lts`, and is believed."""
         engine = self._newest_engine
         if lts <= engine.view.id + limits.LTS_LEAD // 2:
             engine.order.witness(lts)
@@ -412,7 +412,7 @@ class Node:
             self._observer.entered(state, reason, now_us)
 
     def _install(self, changeover: Changeover, now_us: int) -> None:
-        """Everybody is known to have everything: from the old view to the new one, at once."""
+        """Every member is known to have everything: go from the old view to the new one, at once."""
         recovery = changeover.recovery
         assert recovery is not None
         transition = Transition(
@@ -446,7 +446,7 @@ class Node:
             self._observer.installed(self.view, tuple(sorted(transition.recovery.together)))
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
-        """The groups have entered a state that others want to know of."""
+        """The groups have entered a state that observers are told of."""
         self.entered(state.value, reason.value, self._settled_us)
 
     def send_groups(self, draft: Draft) -> None:
@@ -482,7 +482,7 @@ class Node:
     # Whatever follows from an event -----------------------------------------------------------------------
 
     def settle(self, now_us: int) -> None:
-        """Draw the conclusions from all events since the last time: order, deliver, announce, send.
+        """Do what follows from all events since the last call: order, deliver, announce, send.
 
         The cost of this is per call, so that a driver with many events at hand calls it once. Its work is
         bounded: if some is left, `is_settled` is False, and the driver calls again after it has carried out
@@ -512,7 +512,7 @@ class Node:
             self.departure.go_on(now_us)
 
     def _send_on(self, engine: Engine, now_us: int) -> None:
-        """Let what a view has to say go out."""
+        """Announce and send what a view has to."""
         engine.forwarder.timeout(now_us)
         engine.announce(now_us)
         if engine.site_link is not None:

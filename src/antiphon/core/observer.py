@@ -1,4 +1,4 @@
-"""What a node tells those who watch it: the events of the thesis at the boundary below groups (B3).
+"""What a node reports to an observer: the events of the thesis at the boundary below groups (B3).
 
 Nothing depends on an observer: it is for traces and the questions that are asked of them.
 """
@@ -11,7 +11,7 @@ from antiphon.wire.bundle import Header
 
 
 class Observer:
-    """Does nothing; whoever wants to know overrides what it wants to know."""
+    """Does nothing; a watcher overrides the methods for the events that it wants."""
 
     def sent(self, view_id: int, header: Header) -> None:
         """A bundle of this daemon got its place in the order (ssend)."""

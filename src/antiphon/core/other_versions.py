@@ -21,7 +21,7 @@ PROOFS = 2
 
 
 class Heard(Struct, frozen=True):
-    """What a daemon speaks."""
+    """The version that a daemon speaks."""
 
     what: str
     """"packet" or "greeting"."""

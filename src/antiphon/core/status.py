@@ -1,4 +1,4 @@
-"""What a node says about itself: plain values, ready for JSON."""
+"""What a node reports about itself: plain values, ready for JSON."""
 
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -83,7 +83,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
 
 
 def session_row(session: Session) -> dict[str, object]:
-    """What is told of one session."""
+    """The row of one session."""
     return {
         "name": session.private_name,
         "number": session.number,
@@ -127,7 +127,7 @@ def flow(node: "Node", now_us: int) -> dict[str, object]:
 
 
 def _peer(node: "Node", peer: Peer, now_us: int) -> dict[str, object]:
-    """What is known of a daemon by its beats, which the members of a view do without."""
+    """What is known of a daemon by its beats; the members of a view do without them."""
     return {
         "name": node.config.daemon_names[peer.number],
         "in_view": peer.number in node.view.members,
@@ -210,18 +210,18 @@ def _site_link(node: "Node", link: SiteLink, now_us: int) -> dict[str, object]:
 
 
 def buffers(node: "Node") -> dict[str, dict[str, int]]:
-    """Every buffer with what it holds and the most that it may hold, in bytes.
+    """Every buffer with its size and the most that it may have, in bytes.
 
     The limits are those that back-pressure keeps, given the largest bundle that was seen, rather than what
-    memory could bear: a daemon above one of them does not hold its senders back as it should.
+    memory could bear: a daemon above one of them does not stop its senders as it should.
     """
     engine = node.engine
     order = engine.order
     members = len(engine.view.members)
-    # A source stops at its limit, so it overshoots by one bundle. Others may still hold as much again of it
-    # that it has already forgotten. What it sends again to joining sites (LATE) is not held back, but is no
-    # more than all that is under way, once a member. Nor is what daemons send again to form a view (CONTROL),
-    # which is no more than the ended views held: one daemon sends it, whoever lacks it.
+    # A source stops at its limit, so it overshoots by one bundle. Others may still retain as much again of
+    # it that it has already discarded. What it retransmits to joining sites (LATE) is not limited, but is no
+    # more than all that is under way, once a member. Nor is what daemons retransmit to form a view (CONTROL),
+    # which is no more than the ended views retained: one daemon retransmits it to all that lack it.
     per_source = node.config.settings.unstable_bytes + order.largest_bytes
     late_bytes, recovery_bytes = order.late_bytes(), order.recovery_bytes()
     own_again_bytes = order.late_bytes(node.me) + order.recovery_bytes(node.me)

@@ -46,8 +46,8 @@ class Regulator:
         self._filled_us = now_us
 
     def measured(self, sample_us: int) -> None:
-        """A round trip took `sample_us`; one that was none by far is left out, or the link would wait for
-        hours before it looks silent."""
+        """A round trip took `sample_us`. An impossible one is left out: with it the link would wait for hours
+        before it looks silent."""
         if sample_us > limits.ROUND_TRIP_MAX_US:
             return
         sample_us = max(1, sample_us)
@@ -62,7 +62,7 @@ class Regulator:
 
     @property
     def timeout_us(self) -> int:
-        """How long to wait for an ack before asking: the time it takes, doubled for each vain wait."""
+        """How long to wait for an ack before a probe: the time that an ack takes, doubled by each timeout."""
         base_us = max(TIMEOUT_MIN_US, self.patience_us + self.ack_delay_us)
         return min(TIMEOUT_MAX_US, base_us * self.backoff)
 
@@ -116,6 +116,6 @@ class Regulator:
             self._tokens_bytes -= size_bytes
 
     def refill_us(self, size_bytes: int) -> int:
-        """How long until the bucket holds `size_bytes`; only with a configured rate."""
+        """How long until the bucket has `size_bytes`; only with a configured rate."""
         lacking = size_bytes - self._tokens_bytes
         return max(1, int(lacking * 1e6 / self._rate_bytes_per_s) + 1)

@@ -21,7 +21,7 @@ _FRESH_START_PACKETS = 4
 """Fragments of at least so many packets start in a packet of their own."""
 _WORTH_CUTTING_BYTES = 128
 """A smaller rest of a packet is left empty rather than filled with a sliver; also, a bundle's first fragment
-always holds its whole header, so that daemons on the way can read it."""
+always has its whole header, so that daemons on the way can read it."""
 
 
 class Train(Struct):
@@ -62,7 +62,7 @@ class Packer:
 
     @property
     def largest_bytes(self) -> int:
-        """Of the bundles that wait, whole or in part."""
+        """The size of the largest bundle that waits, whole or in part."""
         return max((fragment.total for fragment in self._fragments), default=0)
 
     def add(self, fragment: Fragment) -> None:

@@ -8,8 +8,8 @@ view that comes next. So all members that go on together count the same losses o
 A daemon that one member alone keeps out would be brought back by the next one that still hears it. As with
 exclusions (`exclusions`), each daemon announces in its station the daemons that it keeps out by its own
 experience, and members of its view follow: when two of them announce the same daemon, or when their own site
-announces two daemons of one other site, which then stand for the path to it. Experience goes before: a daemon
-whose link to another one has held does not believe others that this one flaps.
+announces two daemons of one other site, which then stand for the path to it. Own experience goes
+first: a daemon whose link to another one has lasted does not follow an announcement that this one flaps.
 
 The thesis has nothing like it.
 Checked by: tests/unit/test_flapping.py, tests/paper/test_daemon_flapping.py.
@@ -29,7 +29,7 @@ WITNESSES_MIN = 2
 
 
 class Flapping:
-    """What one daemon makes of losses, its own and those that others announce."""
+    """Decides what one daemon does about losses, its own and those that others announce."""
 
     def __init__(self, config: Config, me: int, peers: Mapping[int, Peer]) -> None:
         self.fading: frozenset[int] = frozenset()

@@ -28,7 +28,7 @@ class SourceState(Struct, frozen=True, array_like=True):
     ahead: Ranges
     """Beyond `contiguous`: numbers that have come or are for other sites."""
     retained: Ranges
-    """Bundles that are at hand."""
+    """Bundles that the daemon has and could retransmit."""
 
 
 class OrderState(Struct, frozen=True, array_like=True):

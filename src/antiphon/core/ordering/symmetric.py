@@ -44,7 +44,7 @@ class _Source:
         self.claims: list[tuple[int, int, int]] = []
         """(number, lts, aru) of updates that wait for bundles before them."""
         self.blocked: set[Sender] = set()
-        """Those with something that waits for other numbers."""
+        """The sessions with a bundle that waits for other numbers."""
 
 
 class SymmetricOrder:
@@ -65,7 +65,7 @@ class SymmetricOrder:
         sources = [segment[0] for segment in segments]
         self.me = me
         self.source = mine[0]
-        """In whose name this daemon's bundles are numbered."""
+        """The source of this daemon's bundles."""
         self.is_turn = len(mine) == 1
         """Whether this daemon may number bundles now: it is alone in its segment, or has the token."""
         self.issued = 0
@@ -76,20 +76,20 @@ class SymmetricOrder:
         self.highest_lts = start
         """The greatest lts of any bundle known to exist."""
         self.needs_lts = start
-        """The same of those that no daemon delivers before it knows the lts of every source."""
+        """The greatest lts of a bundle that no daemon delivers before it knows the lts of every source."""
         self.needs_aru = start
-        """The same of those that some daemon does not deliver before it knows the aru of every source."""
+        """The greatest lts of a bundle that some daemon delivers only once it knows every source's aru."""
         self.came = 0
         """What has come in from other daemons: the bundles, and the full packets in each."""
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
         self.retained_bytes = 0
         self.largest_bytes = 0
-        """Of any bundle so far: limits may be overshot by one."""
+        """The size of the largest bundle so far: limits may be overshot by one."""
         self.observer: Callable[[Header], None] | None = None
-        """Told of each bundle when it comes in."""
+        """Called with the header of each bundle when it comes in."""
         self.own_unstable_bytes = 0
-        """Of the bundles of this daemon."""
+        """The size of the bundles of this daemon that are not stable."""
         self._sources = {source: _Source() for source in sources}
         self._chains: dict[Sender, Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
@@ -151,11 +151,11 @@ class SymmetricOrder:
         return found
 
     def late_bytes(self, daemon: int | None = None) -> int:
-        """Bytes retained of bundles that carry another one to a joining site, of one daemon or of all."""
+        """The size of retained bundles that carry another one to a joining site, of one daemon or of all."""
         return self._flagged_bytes(Flag.LATE, daemon)
 
     def recovery_bytes(self, daemon: int | None = None) -> int:
-        """Bytes retained of bundles that helped to form the view, of one daemon or of all."""
+        """The size of retained bundles that helped to form the view, of one daemon or of all."""
         return self._flagged_bytes(Flag.CONTROL, daemon)
 
     def _flagged_bytes(self, flags: int, daemon: int | None) -> int:
@@ -173,7 +173,7 @@ class SymmetricOrder:
         self.update(Update(self.source, 0, number, lts, 0))
 
     def vouched(self, aru: int) -> None:
-        """Everybody in our segment has everything up to this lts."""
+        """Every daemon of our segment has everything up to this lts."""
         if aru > self.lines.own_aru:
             self.lines.claim(self.source, 0, aru)
             self.moved = True
@@ -219,7 +219,7 @@ class SymmetricOrder:
         return True
 
     def receive_late(self, entry: Entry) -> None:
-        """A bundle whose number was skipped here, sent again because this site joined its group meanwhile.
+        """A bundle whose number was skipped here, retransmitted because this site has joined its group.
 
         It belongs after that join, so it keeps to the agreed order whatever its service.
         """
@@ -240,7 +240,7 @@ class SymmetricOrder:
             self._retry(source)
 
     def update(self, update: Update) -> None:
-        """A source's word on where it stands."""
+        """A source announces where it stands."""
         self._saw(update.lts, of_a_bundle=False)
         source = self._sources[update.source]
         if update.number <= source.contiguous:
@@ -249,7 +249,7 @@ class SymmetricOrder:
         source.claims.append((update.number, update.lts, update.aru))
         source.claims.sort()
         if len(source.claims) > _CLAIMS_MAX:
-            del source.claims[-2]  # the newest says the most, the older ones apply sooner
+            del source.claims[-2]  # the newest announces the most, the older ones apply sooner
 
     def forget_sessions(self, source: int, senders: Iterable[Sender]) -> None:
         """Sessions are over: their last bundles are delivered."""
@@ -415,8 +415,7 @@ class SymmetricOrder:
         return self.is_turn and self._sources[self.source].contiguous >= self.issued
 
     def wait_for_others(self, entry: Entry) -> None:
-        """Deliver a bundle of ours only once every other site has it, and vouch for nothing from it on
-        before: what they send us again because of it counts as missing until then."""
+        """See `order.Order`."""
         entry.waits_for_others = True
         self._waiting_for_others.append(entry.header.lts)
         self.lines.capped_below = self._waiting_for_others[0]
