@@ -1,6 +1,6 @@
 """Damping: a daemon that is lost again and again is kept out of views until it has proved to be stable.
 
-The first loss is forgiven. From the second one on, and from the first if it interrupted the forming of a
+A single loss has no consequence. From the second on, and from the first if it interrupted the forming of a
 view, the other daemon is *on trial*: it counts as live again when it has answered for a term without a break.
 A break is a silence that would have cost it a link. The term doubles with each loss, up to `damp_max_us`.
 While it is on trial and answers, it is asked twice as often as a link gives signs of life. A daemon whose
