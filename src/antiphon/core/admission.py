@@ -7,7 +7,7 @@ So the queues after the daemon's choice are kept short for sessions of lower pri
 Follows: Spread paper 2 (a queue for each session, which allows priorities) and thesis 6.4.6 (no message of a
 client is taken while the groups are being put together).
 Deviations: the papers leave the global flow control open. Here a daemon orders nothing more while too many
-bytes of its own bundles are unstable; what priorities mean is said in `groups.sessions`.
+bytes of its own bundles are unstable; `groups.sessions` defines what priorities mean.
 Checked by: tests/paper/test_flow.py, tests/paper/test_groups.py.
 """
 

@@ -306,7 +306,7 @@ class Node:
         """A bundle frame came from this session. The node keeps the buffer: hand over a fresh copy.
 
         Raises BadFrame, and nothing happened, if the bundle is not what a client may send: the driver
-        says Goodbye with the reason and calls `lost`.
+        writes a Goodbye with the reason and calls `lost`.
         """
         client = self._session(session)
         self.requests.submit(client, bundle)
@@ -327,7 +327,7 @@ class Node:
 
         The driver tells it whenever the first leaves the band that was answered the last time, or at first
         `settings.output_soft_bytes`, and again and again while the session is behind. At the hard limit the
-        driver gives up by itself: it says Goodbye with code "slow-receiver" and calls `lost`.
+        driver gives up by itself: it writes a Goodbye with code "slow-receiver" and calls `lost`.
         """
         client = self._session(session)
         self.is_settled = False

@@ -111,7 +111,7 @@ class Origin:
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must not overtake a join of ours that is under way: it is for the same group, or
-        it may have to come after a bundle of the same session that is sent again because of the join."""
+        it may have to come after a bundle of the same session that is retransmitted because of the join."""
         if not self._joining:
             return False
         return header.service is Service.FIFO or any(

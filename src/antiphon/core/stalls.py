@@ -8,7 +8,7 @@ is watched, each with a patience that is a multiple of `stall_us` (at least four
   still have it in its queue: that time does not count, unless a later bundle of the same source has come.
 - announcement: a source does not announce that it will send nothing earlier than what has come. One
   `stall_us` if that is ours, and the other side of our link to the source has it. Otherwise it takes
-  `limits.STALL_PATIENT_TIMES` as long: those who have everything do not see how others come along. While
+  `limits.STALL_PATIENT_TIMES` as long: a daemon that has everything does not see others progress. While
   64 KiB or more of ours are under way on a link, the time does not count either.
 - acknowledgement: a source does not acknowledge what has come. `limits.STALL_PATIENT_TIMES`.
 - the token of a ring does not come to a daemon that has something to send. One `stall_us`.
@@ -43,7 +43,7 @@ class Standstill(Struct, frozen=True):
     waits_for: tuple[int, ...]
     """The daemons that are waited for, if any are known."""
     detail: str
-    """What is waited for, in words."""
+    """What is waited for, as text."""
 
 
 class _Wait(Struct, frozen=True):

@@ -31,7 +31,7 @@ SKIPPABLE = 0x8000
 KNOWN_TYPES: frozenset[int] = frozenset()
 """Types that this version understands."""
 CLIENT_TYPES: frozenset[int] = frozenset()
-"""Those of them that a client may write."""
+"""The known types that a client may write."""
 
 _HEAD = Layout("!HH")
 HEAD_BYTES = _HEAD.size

@@ -100,7 +100,7 @@ class Backpressure:
     # Announcements ----------------------------------------------------------------------------------------
 
     def begin_view(self, together: Collection[int], now_us: int) -> None:
-        """A daemon view is installed. What was announced by those who come along counts as if it were new:
+        """A daemon view is installed. What daemons that come along announced counts as if it were new:
         without a view they could not repeat it."""
         self._others = {daemon: told for daemon, told in self._others.items() if daemon in together}
         for announced in self._others.values():

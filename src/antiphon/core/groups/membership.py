@@ -363,7 +363,7 @@ class Membership:
         old: Group | None,
         view_id: ViewId,
     ) -> tuple[Group, Change | None]:
-        """One group from those who come from each of several views, or from one."""
+        """One group from the members that come from each of several views, or from one."""
         group = self.groups[name] = Group(name)
         for part_id in sorted(parts):
             parts[part_id].sort()

@@ -94,7 +94,7 @@ class Link(Outgoing, ABC):
         self.peer = ends.peer
         self.state = LinkState.CLOSED
         self.reason = "no answer yet"
-        """Why the state is what it is, in words."""
+        """Why the state is what it is, as text."""
         self.heard_us = now_us
         """When a packet of the peer last came in; a link without traffic hears a hello now and then."""
         self.slowest_us = 0

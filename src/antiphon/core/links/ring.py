@@ -95,7 +95,7 @@ class Ring(SiteLink):
         self.members = members
         self.mates: dict[int, RingMate] = {member: RingMate(now_us) for member in members if member != me}
         self.token: Token | None = None
-        """While this daemon has it."""
+        """The token, while this daemon has it."""
         self.site_sequence = 0
         self.site_lts = view
         """What the last token that was here announced of the segment's bundles."""
@@ -377,7 +377,7 @@ class Ring(SiteLink):
         self, *, number: int, lts: int, aru: int, is_wanted: bool, matters: bool, now_us: int
     ) -> None:
         """`number` is that of the segment's newest bundle and `lts` our clock, for when we have the token;
-        `aru` is what we have everything up to, and `matters` says whether another daemon waits for a higher
+        `aru` is what we have everything up to, and `matters` whether another daemon waits for a higher
         aru of the segment."""
         is_higher = matters and aru > self._given_aru
         if self.token is None:

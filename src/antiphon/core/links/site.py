@@ -102,7 +102,7 @@ class SiteLink(Outgoing, ABC):
     @abstractmethod
     def conclude(self, is_wanted: bool, now_us: int) -> None:
         """Everything that follows from the events so far is done: send what waits, and pass the turn on.
-        `is_wanted` says that something waits for the turn that the link does not know of."""
+        `is_wanted`: something waits for the turn that the link does not know of."""
 
     @property
     @abstractmethod

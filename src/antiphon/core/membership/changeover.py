@@ -40,7 +40,7 @@ class Commitment:
 
     def __init__(self, me: int) -> None:
         self.daemons: frozenset[int] = frozenset((me,))
-        """Their messages will be delivered, also after a hole."""
+        """The daemons whose messages will be delivered, also after a hole."""
         self.line = 0
         """Everything up to this place will be delivered."""
 

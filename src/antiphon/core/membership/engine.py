@@ -57,7 +57,7 @@ class Engine:
             self.everywhere |= 1 << config.site_of(member)
         self.segments = segments(config, view.members, view.links)
         self.source_of = {member: segment[0] for segment in self.segments for member in segment}
-        """By member, the source in whose name its bundles are numbered."""
+        """By member, the source of its bundles."""
         self.sources = tuple(segment[0] for segment in self.segments)
         mine = next(segment for segment in self.segments if me in segment)
         self.speaks = mine[0] == me
@@ -111,7 +111,7 @@ class Engine:
 
     def receive(self, incoming: Packet, from_site: bool, now_us: int) -> list[Data]:
         """A packet of this view came in: what is new of it. BadPacket if no neighbour can have sent it.
-        `from_site` is what `is_mate` says of its sender."""
+        `from_site` is what `is_mate` answers for its sender."""
         head = incoming.head
         if isinstance(incoming, Data):
             self.reach.check(incoming, from_site, now_us)
@@ -215,7 +215,7 @@ class Engine:
 
 
 def earliest_us(one_us: int | None, other_us: int | None) -> int | None:
-    """Of two times, each of which may be never."""
+    """The earlier of two times, each of which may be never (None)."""
     if one_us is None or (other_us is not None and other_us < one_us):
         return other_us
     return one_us

@@ -28,7 +28,7 @@ from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Beat, Exclusion, Proposal, Station
 
 ALL_PROCESSES = 0
-"""In the place of an incarnation: whatever process bears the daemon's name."""
+"""Stands for an incarnation: the exclusion is of every process with the daemon's name."""
 TWINS = "two processes of this daemon run at the same time: end one of them"
 
 

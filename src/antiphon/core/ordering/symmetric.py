@@ -450,7 +450,7 @@ class SymmetricOrder:
                 self._forget_impossible(number, source)
 
     def _forget_impossible(self, number: int, source: _Source) -> None:
-        """No source is so far ahead of its receivers: a state that said so would be refused by all."""
+        """No source is so far ahead of its receivers: every member would refuse a state with such numbers."""
         most = source.contiguous + limits.OUTSTANDING_MAX
         source.ahead = {first: rest for first, rest in source.ahead.items() if rest[0] <= most}
         source.claims = [claim for claim in source.claims if claim[0] <= most]

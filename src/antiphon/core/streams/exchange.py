@@ -5,7 +5,7 @@ sockets; it tells the exchange what happens to them and carries out what the exc
 
 - `dials`: channels to connect, to the address of their peer
 - `closings`: channels to close, each after one attempt to write what waits in it
-- `outputs`: channels in which something waits to be written; the driver says how much was `written`
+- `outputs`: channels in which something waits to be written; the driver reports how much was `written`
 - `next_deadline_us()`: when to call `timeout` at the latest
 
 A packet for a daemon to which there is no connection makes the exchange dial, now or after a pause that grows
@@ -64,7 +64,7 @@ class _Line:
         self.pause_us = REDIAL_FIRST_US
         self.opened_us = 0
         self.reason = ""
-        """Why there is no connection, in words."""
+        """Why there is no connection, as text."""
 
     def pause(self, reason: str, now_us: int) -> None:
         """An attempt has failed, or its connection is over: wait before the next attempt."""
