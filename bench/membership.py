@@ -51,7 +51,7 @@ def is_one_view(world: World, members: set[int]) -> bool:
     """Whether exactly these are in one view and messages flow."""
     nodes = [world.node(number) for number in members]
     return (
-        all(node is not None and node.is_settled_down and set(node.view.members) == members for node in nodes)
+        all(node is not None and node.is_operational and set(node.view.members) == members for node in nodes)
         and len({node.view.id for node in nodes if node is not None}) == 1
     )
 

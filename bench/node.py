@@ -73,7 +73,7 @@ class Pair:
                 node.frames.clear()
                 for datagram in datagrams:
                     data = memoryview(b"".join(datagram.buffers))
-                    stride_bytes, receiver = datagram.segment_bytes, datagram.receiver
+                    stride_bytes, receiver = datagram.stride_bytes, datagram.receiver
                     self._timed(
                         receiver,
                         lambda node=self.nodes[receiver], data=data, size=stride_bytes: node.receive(

@@ -35,7 +35,7 @@ START_US = 1_000_000
 def packets_of(datagram: Datagram) -> list[bytes]:
     """The packets of one send, as the network sees them."""
     data = b"".join(datagram.buffers)
-    return [data[at : at + datagram.segment_bytes] for at in range(0, len(data), datagram.segment_bytes)]
+    return [data[at : at + datagram.stride_bytes] for at in range(0, len(data), datagram.stride_bytes)]
 
 
 def ends_of(me: int) -> Ends:
@@ -408,7 +408,7 @@ class Cluster(PassingTime):
         self._flying.clear()
         for daemon in sorted(self.alive):
             node = self.nodes[daemon]
-            for neighbour in sorted(node.links, key=self.alive.__contains__)[:1]:
+            for neighbour in sorted(node.working_links, key=self.alive.__contains__)[:1]:
                 node.membership.loss.lost_link(
                     neighbour, Reason.LINK_FAILED, "the network fails", self.now_us
                 )

@@ -18,7 +18,7 @@ from antiphon.simulator.scenarios import plan_of
 from antiphon.trace import Event
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "membership.md"
-STATES = {state.word: state for state in State}
+STATES = {state.label: state for state in State}
 RUNS = [("swarm", 8), ("sites", 12), ("stops", 9), ("cascade", 13), ("cascade", 14)]
 """Short runs that have much of the table between them."""
 
@@ -58,9 +58,9 @@ def test_a_transition_that_is_not_in_the_table_is_refused(before: State, after: 
         if is_allowed(before, after, reason):
             standing.enter(after, reason, 7)
             assert (standing.state, standing.entered_us) == (after, 7)
-            assert notes.told == [f"{after.word}: {reason.value}"]
+            assert notes.told == [f"{after.label}: {reason.value}"]
         else:
-            with pytest.raises(AssertionError, match=f"{before.word} to {after.word}: {reason.value}"):
+            with pytest.raises(AssertionError, match=f"{before.label} to {after.label}: {reason.value}"):
                 standing.enter(after, reason, 7)
             assert (standing.state, notes.told) == (before, [])
 

@@ -239,7 +239,7 @@ def test_a_merge_whose_messages_all_are_there_is_completed():
     cluster.until(lambda: [node.group_state for node in cluster.nodes] == ["ggather"] * 3)
 
     def have(daemon: int) -> set[int]:
-        held = cluster.nodes[daemon].order.held()
+        held = cluster.nodes[daemon].order.retained()
         return {entry.source for entry in held if entry.header.flags & Flag.GROUPS}
 
     cluster.until(lambda: have(0) == have(1) == {0, 1, 2})

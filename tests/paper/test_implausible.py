@@ -27,7 +27,8 @@ def forge(
     """A packet comes to a daemon that another member of its view has not sent."""
     node = cluster.nodes[receiver]
     is_loose = kind in (PacketKind.BEAT, PacketKind.PROPOSAL)
-    in_ring = node.site_link is not None and sender in node.site_link.mates and kind is not PacketKind.TOKEN
+    ring = node.working_site_link
+    in_ring = ring is not None and sender in ring.mates and kind is not PacketKind.TOKEN
     prefix = packet.prefix(
         kind,
         digest=cluster.config.digest,
@@ -285,7 +286,8 @@ def test_an_item_with_a_number_that_its_source_cannot_have(what: str, sites: int
     clients = cluster.members()
     for sender, receiver in pairs(cluster):
         node = cluster.nodes[receiver]
-        reception = node.site_link.reception if node.site_link is not None else node.links[sender].reception  # type: ignore[attr-defined]
+        link = node.working_site_link or node.working_links[sender]
+        reception = link.reception  # type: ignore[union-attr]
         body = items()[what](cluster, sender)
         forge(cluster, sender, receiver, PacketKind.DATA, body, number=reception.highest + 1)
     assert all(node.counters.total() for node in cluster.nodes), "refused without being counted"
@@ -348,7 +350,7 @@ def test_a_token_with_numbers_that_its_ring_cannot_have(fields: dict[str, int]):
     cluster = Cluster(1, daemons=3, membership="lan")
     clients = cluster.members()
     for receiver in range(3):
-        ring = cluster.nodes[receiver].site_link
+        ring = cluster.nodes[receiver].working_site_link
         assert ring is not None
         sender, view = (receiver - 1) % 3, cluster.nodes[receiver].view.id
         true = Token(
@@ -380,7 +382,7 @@ def test_no_client_gets_a_bundle_whose_messages_do_not_fill_it(service: Service)
     bundle.stamp(data, header)
     item = b"".join(packet.fragment_item(Fragment(1, number, 3, len(data), 0, data), 0, len(data)))
     kind = PacketKind.UNRELIABLE if service is Service.UNRELIABLE else PacketKind.DATA
-    forge(cluster, 1, 0, kind, item, number=node.links[1].reception.highest + 1)  # type: ignore[attr-defined]
+    forge(cluster, 1, 0, kind, item, number=node.working_links[1].reception.highest + 1)  # type: ignore[attr-defined]
     assert node.counters["bundle: payloads do not fill it"] == 1
     cluster.run(100_000)
     assert cluster.payloads(clients[0]) == []
@@ -404,7 +406,7 @@ def test_a_group_event_that_cannot_be_read_is_refused_before_it_has_a_place_in_t
         )
         bundle.stamp(data, header)
         item = b"".join(packet.fragment_item(Fragment(1, number, 3, len(data), 0, data), 0, len(data)))
-        forge(cluster, 1, 0, PacketKind.DATA, item, node.links[1].reception.highest + 1)  # type: ignore[attr-defined]
+        forge(cluster, 1, 0, PacketKind.DATA, item, node.working_links[1].reception.highest + 1)  # type: ignore[attr-defined]
     assert sum(count for reason, count in node.counters.items() if reason.startswith("group event")) == 3
     assert not any("dance" in reason for reason in node.counters), "a counter for each text of a stranger"
     assert node.order.contiguous(1) == _next(cluster, 1) - 1

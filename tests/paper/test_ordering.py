@@ -156,9 +156,9 @@ def test_stable_messages_are_discarded():
     """All delivered messages equal to or below this can be discarded. (paper 3.3)"""
     cluster, clients = cluster_with_members(3)
     cluster.send(clients[0], "g", b"x" * 5_000, service=Service.RELIABLE)
-    assert cluster.nodes[0].order.held_bytes > 5_000
+    assert cluster.nodes[0].order.retained_bytes > 5_000
     cluster.run(1_000_000)
-    assert [node.order.held_bytes for node in cluster.nodes] == [0, 0, 0]
+    assert [node.order.retained_bytes for node in cluster.nodes] == [0, 0, 0]
     assert all(node.is_quiet for node in cluster.nodes)
 
 

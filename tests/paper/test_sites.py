@@ -36,7 +36,7 @@ def holder(cluster: Cluster) -> int | None:
         (
             number
             for number in sorted(cluster.alive)
-            if (ring := cluster.nodes[number].site_link) and ring.has_turn
+            if (ring := cluster.nodes[number].working_site_link) and ring.has_turn
         ),
         None,
     )
@@ -52,12 +52,12 @@ def ordered(cluster: Cluster, client: str, prefix: bytes = b"") -> list[bytes]:
 def test_the_ring_is_used_where_a_site_has_more_than_one_daemon():
     """The Ring protocol is used when there is more than one active daemon in a site. (paper 3.2)"""
     cluster = world(2, daemons=2)
-    assert all(node.site_link is not None for node in cluster.nodes)
-    assert {number for number, node in enumerate(cluster.nodes) if node.links} == {0, 2}
+    assert all(node.working_site_link is not None for node in cluster.nodes)
+    assert {number for number, node in enumerate(cluster.nodes) if node.working_links} == {0, 2}
     cluster.crash(1)
     cluster.settle()
-    assert cluster.nodes[0].site_link is None
-    assert cluster.nodes[2].site_link is not None
+    assert cluster.nodes[0].working_site_link is None
+    assert cluster.nodes[2].working_site_link is not None
 
 
 def test_numbers_run_through_the_daemons_of_a_site():
@@ -259,7 +259,8 @@ def test_a_daemon_that_comes_back_joins_the_ring():
     cluster.settle()
     cluster.restart(0)
     cluster.settle()
-    assert [node.site_link.members for node in cluster.nodes if node.site_link] == [(0, 1, 2)] * 3
+    rings = [node.working_site_link for node in cluster.nodes]
+    assert [ring.members for ring in rings if ring] == [(0, 1, 2)] * 3
     cluster.send(clients[1], "g", b"after")
     cluster.settle()
     assert ordered(cluster, clients[2], b"after") == [b"after"]
@@ -274,7 +275,7 @@ def test_a_broken_path_inside_a_site_makes_two_segments():
     flood(cluster, clients, turns=3)  # the token does not use that path, and shows that all are there
     cluster.until(lambda: cluster.is_whole(cluster.alive) and len(cluster.nodes[0].engine.segments) == 2)
     assert cluster.nodes[0].engine.segments == ((0, 1, 2), (3,))
-    assert cluster.nodes[3].site_link is None
+    assert cluster.nodes[3].working_site_link is None
     flood(cluster, clients, turns=3)
     cluster.settle()
     orders = [cluster.payloads(client) for client in clients]

@@ -91,7 +91,7 @@ def test_messages_wait_until_all_slices_are_done():
     cluster.nodes[1].regrouping.slice_steps = 1
     cluster.slice_us = 20 * DELAY_US
     cluster.heal()
-    cluster.until(lambda: cluster.nodes[0].is_settled_down and len(cluster.nodes[0].view.members) == 3)
+    cluster.until(lambda: cluster.nodes[0].is_operational and len(cluster.nodes[0].view.members) == 3)
     cluster.until(lambda: cluster.nodes[0].group_state == "gop" and cluster.nodes[1].regrouping.is_blocking)
     cluster.send("#c0#d0", GROUPS[0], b"early")
     cluster.send("#c0#d0", GROUPS[-1], b"early")

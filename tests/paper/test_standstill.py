@@ -147,7 +147,7 @@ def test_a_daemon_that_never_acknowledges_is_noticed_while_messages_flow() -> No
     """Those who have everything wait longer: they do not see how others come along."""
     cluster, clients = world()
     order = cluster.nodes[2].order
-    order.lines.held_below = order.lines.clock + 1
+    order.lines.capped_below = order.lines.clock + 1
     began_us = cluster.now_us
     while not stalled(cluster):
         cluster.send(clients[0], "g", b"agreed messages come through")
@@ -221,7 +221,7 @@ def test_a_daemon_that_never_tells_its_groups_is_left_out(monkeypatch: pytest.Mo
     cluster.until(lambda: stalled(cluster), within_us=20 * STALL_US)
     assert "groups" in stalled(cluster)[0].detail
     cluster.until(lambda: cluster.nodes[0].view.members == (0, 1), within_us=20 * STALL_US)
-    cluster.until(lambda: cluster.nodes[0].is_settled_down and cluster.nodes[1].is_settled_down)
+    cluster.until(lambda: cluster.nodes[0].is_operational and cluster.nodes[1].is_operational)
     assert_messages_flow(cluster, clients[:2])
 
 

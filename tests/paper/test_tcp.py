@@ -259,7 +259,7 @@ def test_daemons_that_are_joined_by_tcp_form_views_and_order_messages() -> None:
     ]
     assert heard[0] == heard[1] == heard[2]
     assert sorted(heard[0]) == ["from 0", "from 1", "from 2"]
-    assert {link.protocol for node in cluster.nodes for link in node.links.values()} == {"tcp"}
+    assert {link.protocol for node in cluster.nodes for link in node.working_links.values()} == {"tcp"}
 
 
 def test_a_broken_connection_leads_to_a_new_view_in_which_nothing_is_missing() -> None:

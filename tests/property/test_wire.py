@@ -111,27 +111,27 @@ def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
             return packet.whole(fixed, body, counter=counter), packet.Loose(head(0), body)
 
 
-def mended(data: bytes, segment_bytes: int) -> bytes:
+def mended(data: bytes, stride_bytes: int) -> bytes:
     """The packets of a train with checksums that fit what they say now."""
-    cut = (data[at : at + segment_bytes] for at in range(0, len(data), segment_bytes))
+    cut = (data[at : at + stride_bytes] for at in range(0, len(data), stride_bytes))
     return b"".join(part[:-4] + packet.check([part[:-4]]) if len(part) >= 4 else part for part in cut)
 
 
-def one_by_one(data: bytes, segment_bytes: int) -> list[Packet | str]:
+def one_by_one(data: bytes, stride_bytes: int) -> list[Packet | str]:
     """What the packets of a train say, each read alone; a reason in place of a bad one."""
     results: list[Packet | str] = []
-    for at in range(0, len(data), segment_bytes):
+    for at in range(0, len(data), stride_bytes):
         try:
-            results.append(packet.parse(memoryview(data)[at : at + segment_bytes]))
+            results.append(packet.parse(memoryview(data)[at : at + stride_bytes]))
         except BadPacket as error:
             results.append(error.reason)
     return results
 
 
-def as_a_train(data: bytes, segment_bytes: int) -> list[Packet | str]:
+def as_a_train(data: bytes, stride_bytes: int) -> list[Packet | str]:
     """What a train says, read as the driver hands it over and cut into packets afterwards."""
     results: list[Packet | str] = []
-    for found in trains.parse_train(memoryview(data), segment_bytes):
+    for found in trains.parse_train(memoryview(data), stride_bytes):
         if isinstance(found, Data):
             results += trains.split(found)
         else:
@@ -149,8 +149,8 @@ def test_packets_survive_the_wire(pair: tuple[bytes, Packet]) -> None:
 
 @often
 @given(st.binary(max_size=2_000), st.integers(-1, 200_000))
-def test_any_bytes_are_packets_or_bad_packets(data: bytes, segment_bytes: int) -> None:
-    found = list(trains.parse_train(memoryview(data), segment_bytes))
+def test_any_bytes_are_packets_or_bad_packets(data: bytes, stride_bytes: int) -> None:
+    found = list(trains.parse_train(memoryview(data), stride_bytes))
     assert found
     assert all(isinstance(one, Packet | BadPacket) for one in found)
 
@@ -158,10 +158,10 @@ def test_any_bytes_are_packets_or_bad_packets(data: bytes, segment_bytes: int) -
 @often
 @example(65_600, 2, b"", b"")
 @given(st.integers(1, 70_000), st.integers(1, 3), st.binary(max_size=80), st.binary(max_size=80))
-def test_any_packet_size_is_answered(segment_bytes: int, count: int, start: bytes, end: bytes) -> None:
+def test_any_packet_size_is_answered(stride_bytes: int, count: int, start: bytes, end: bytes) -> None:
     """Also sizes that no kernel hands over."""
-    data = (start + bytes(segment_bytes * count) + end)[: segment_bytes * count]
-    assert as_a_train(data, segment_bytes) == one_by_one(data, segment_bytes)
+    data = (start + bytes(stride_bytes * count) + end)[: stride_bytes * count]
+    assert as_a_train(data, stride_bytes) == one_by_one(data, stride_bytes)
 
 
 @st.composite
@@ -183,17 +183,17 @@ def test_damaged_packets_are_packets_or_bad_packets(data: st.DataObject) -> None
     bad = data.draw(damaged(good))
     if data.draw(st.booleans()):
         bad = mended(bad, max(1, len(bad)))
-    for segment_bytes in (max(1, len(bad)), data.draw(st.integers(1, 500))):
-        found = list(trains.parse_train(memoryview(bad), segment_bytes))
+    for stride_bytes in (max(1, len(bad)), data.draw(st.integers(1, 500))):
+        found = list(trains.parse_train(memoryview(bad), stride_bytes))
         assert found
         assert all(isinstance(one, Packet | BadPacket) for one in found)
 
 
 @often
 @given(st.lists(packets(), min_size=1, max_size=6), st.integers(1, 600))
-def test_packets_of_any_kind_in_a_row(pairs: list[tuple[bytes, Packet]], segment_bytes: int) -> None:
+def test_packets_of_any_kind_in_a_row(pairs: list[tuple[bytes, Packet]], stride_bytes: int) -> None:
     data = b"".join(data for data, _ in pairs)
-    assert as_a_train(data, segment_bytes) == one_by_one(data, segment_bytes)
+    assert as_a_train(data, stride_bytes) == one_by_one(data, stride_bytes)
 
 
 # Trains ---------------------------------------------------------------------------------------------------

@@ -201,8 +201,8 @@ class Wiretap:
         def tapped(udp: UdpSocket, datagram: Datagram) -> None:
             if len(self.packets) < 20_000:
                 train = b"".join(datagram.buffers)
-                for at in range(0, len(train), datagram.segment_bytes):
-                    packet = train[at : at + datagram.segment_bytes]
+                for at in range(0, len(train), datagram.stride_bytes):
+                    packet = train[at : at + datagram.stride_bytes]
                     self.packets.append((self._targets[datagram.receiver], packet))
             send(udp, datagram)
 

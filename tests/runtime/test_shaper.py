@@ -20,7 +20,7 @@ def train(count: int, receiver: int = 1) -> Datagram:
 def packets(datagram: Datagram) -> list[bytes]:
     data = b"".join(datagram.buffers)
     assert len(data) == datagram.size_bytes
-    return [data[at : at + datagram.segment_bytes] for at in range(0, len(data), datagram.segment_bytes)]
+    return [data[at : at + datagram.stride_bytes] for at in range(0, len(data), datagram.stride_bytes)]
 
 
 def fate(path: Emulation, seed: str, count: int = 200) -> list[tuple[int, list[bytes]]]:

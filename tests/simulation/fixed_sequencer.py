@@ -71,7 +71,7 @@ class FixedSequencer(SymmetricOrder):
             self._wanted.append((skip.source, skip.first, skip.last))
         super().skip(skip, is_urgent)
 
-    def settle(self) -> None:
+    def advance(self) -> None:
         if self.moved:
             waiting = sorted(self._order + self._arrived)
             placed = next((at for at, (_, entry) in enumerate(waiting) if not entry.place), len(waiting))
@@ -80,7 +80,7 @@ class FixedSequencer(SymmetricOrder):
             if self._wanted:
                 self.to_tell.append(msgspec.msgpack.encode(self._wanted))
                 self._wanted.clear()
-        super().settle()
+        super().advance()
 
     # The end of the view ----------------------------------------------------------------------------------
 

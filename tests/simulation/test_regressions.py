@@ -131,7 +131,7 @@ def test_a_join_that_is_over_does_not_count_for_the_next_one() -> None:
     node.control(session.number, frames.Join("g"), now_us)
     node._deliver(join)
     assert node.delivery.membership.is_member((0, session.number), "g")
-    assert not node.delivery.has_settled_member("g")
+    assert not node.delivery.has_staying_member("g")
 
 
 def test_a_daemon_that_never_sleeps_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

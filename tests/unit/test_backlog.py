@@ -7,7 +7,7 @@ import pytest
 
 from antiphon import limits
 from antiphon.config import Settings
-from antiphon.core.groups.backlog import Lag, holds_senders, lag_after, marks_of
+from antiphon.core.groups.backlog import Lag, lag_after, marks_of, stops_senders
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.membership import Membership
 from antiphon.core.groups.sessions import Pending, Session, Sessions
@@ -48,8 +48,8 @@ def test_between_its_marks_nothing_follows(lag: Lag) -> None:
 
 
 def test_who_drops_unreliable_messages_holds_the_senders_later() -> None:
-    assert [holds_senders(lag, "disconnect") for lag in Lag] == [False, True, True]
-    assert [holds_senders(lag, "drop-unreliable") for lag in Lag] == [False, False, True]
+    assert [stops_senders(lag, "disconnect") for lag in Lag] == [False, True, True]
+    assert [stops_senders(lag, "drop-unreliable") for lag in Lag] == [False, False, True]
 
 
 def test_a_slow_session_is_warned_once_and_told_when_it_is_over() -> None:

@@ -25,7 +25,7 @@ def train(first: int, packets: int) -> Train:
 
 
 def as_received(sent: Train) -> Data:
-    (data,) = trains.parse_train(memoryview(b"".join(sent.buffers)), sent.segment_bytes)
+    (data,) = trains.parse_train(memoryview(b"".join(sent.buffers)), sent.stride_bytes)
     assert isinstance(data, Data) and data.count == sent.count
     return data
 
@@ -78,8 +78,8 @@ def test_the_counters_of_a_train_are_taken_at_once() -> None:
     joined = memoryview(b"".join(made.buffers))
     heads = [
         found.head
-        for at in range(0, made.size_bytes, made.segment_bytes)
-        if isinstance(found := packet.parse(joined[at : at + made.segment_bytes]), Data)
+        for at in range(0, made.size_bytes, made.stride_bytes)
+        if isinstance(found := packet.parse(joined[at : at + made.stride_bytes]), Data)
     ]
     assert [head.counter for head in heads] == list(range(8, 8 + made.count))
     assert [head.number for head in heads] == list(range(1, 1 + made.count))

@@ -282,7 +282,7 @@ def test_an_impossible_state_has_its_reason(name: str) -> None:
         ({"ahead": ((8, 7),)}, "impossible numbers"),
         ({"ahead": ((0, 7),)}, "impossible numbers"),
         ({"ahead": ((7, 8), (8, 9))}, "impossible numbers"),
-        ({"held": ((4, 10),)}, "impossible numbers"),
+        ({"retained": ((4, 10),)}, "impossible numbers"),
     ],
 )
 def test_impossible_numbers_in_a_state_have_their_reason(changes: dict[str, object], reason: str) -> None:

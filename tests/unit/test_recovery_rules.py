@@ -24,9 +24,9 @@ VIEW = 500
 ALL = 0xFFFF
 
 
-def known(source: int, contiguous: int, lts: int, highest: int, *, ahead=(), held=()) -> SourceState:
-    """What a daemon knows of a source's bundles; `ahead` and `held` are numbers."""
-    return SourceState(source, contiguous, lts, highest, to_ranges(ahead), to_ranges(held))
+def known(source: int, contiguous: int, lts: int, highest: int, *, ahead=(), retained=()) -> SourceState:
+    """What a daemon knows of a source's bundles; `ahead` and `retained` are numbers."""
+    return SourceState(source, contiguous, lts, highest, to_ranges(ahead), to_ranges(retained))
 
 
 def state(
@@ -49,16 +49,16 @@ def entry(source: int, number: int, lts: int = 0, *, service=Service.AGREED, gro
     return Entry(source, header, bytes(data), place=lts)
 
 
-def duties(states: dict[int, MemberState], *held: Entry) -> dict[int, list[tuple[int, list[int]]]]:
-    """For each daemon: (number, who needs it) of what it must send again, were it to hold all of `held`."""
+def duties(states: dict[int, MemberState], *retained: Entry) -> dict[int, list[tuple[int, list[int]]]]:
+    """For each daemon: (number, who needs it) of what it must send again, if it retains all of `retained`."""
     result = {}
     for daemon, its in states.items():
         has = {
             (known.source, number)
             for known in parse_state(bytes(its.order)).sources
-            for number in numbers(known.held)
+            for number in numbers(known.retained)
         }
-        mine = [one for one in held if (one.source, one.header.number) in has]
+        mine = [one for one in retained if (one.source, one.header.number) in has]
         recovery = recovery_of(daemon, VIEW, states)
         result[daemon] = [(one.header.number, sorted(who)) for one, who in recovery.to_send(mine)]
     return result
@@ -75,9 +75,9 @@ def test_those_of_the_same_view_come_along() -> None:
 
 
 def test_states_of_other_views_do_not_count() -> None:
-    mine = state(known(0, 3, 30, 3, held=(1, 2, 3)), delivered=20, stable=10)
+    mine = state(known(0, 3, 30, 3, retained=(1, 2, 3)), delivered=20, stable=10)
     other = state(
-        known(0, 1, 90, 9, held=(9,)), view=501, delivered=900, stable=900, clock=9_000, committed=(7,)
+        known(0, 1, 90, 9, retained=(9,)), view=501, delivered=900, stable=900, clock=9_000, committed=(7,)
     )
     recovery = recovery_of(0, VIEW, {0: mine, 1: other})
     ending = recovery.ending
@@ -94,41 +94,41 @@ def test_states_of_other_views_do_not_count() -> None:
     [
         pytest.param(
             {
-                0: state(known(0, 3, 30, 3, held=(2, 3))),
-                1: state(known(0, 3, 30, 3, held=(2, 3))),
+                0: state(known(0, 3, 30, 3, retained=(2, 3))),
+                1: state(known(0, 3, 30, 3, retained=(2, 3))),
             },
             {0: [], 1: []},
             id="nobody lacks anything",
         ),
         pytest.param(
             {
-                0: state(known(0, 3, 30, 3, held=(2, 3))),
-                1: state(known(0, 3, 30, 3, held=(2, 3))),
-                2: state(known(0, 1, 10, 1, held=())),
+                0: state(known(0, 3, 30, 3, retained=(2, 3))),
+                1: state(known(0, 3, 30, 3, retained=(2, 3))),
+                2: state(known(0, 1, 10, 1, retained=())),
             },
             {0: [(2, [2]), (3, [2])], 1: [], 2: []},
             id="the source itself, if it is there",
         ),
         pytest.param(
             {
-                1: state(known(0, 3, 30, 3, held=(2, 3))),
-                2: state(known(0, 3, 30, 3, held=(2, 3))),
-                3: state(known(0, 2, 20, 2, held=(2,))),
+                1: state(known(0, 3, 30, 3, retained=(2, 3))),
+                2: state(known(0, 3, 30, 3, retained=(2, 3))),
+                3: state(known(0, 2, 20, 2, retained=(2,))),
             },
             {1: [(3, [3])], 2: [], 3: []},
             id="else the next one that has it",
         ),
         pytest.param(
             {
-                1: state(known(0, 1, 10, 3, ahead=(3,), held=(3,))),
-                2: state(known(0, 2, 20, 2, held=(2,))),
+                1: state(known(0, 1, 10, 3, ahead=(3,), retained=(3,))),
+                2: state(known(0, 2, 20, 2, retained=(2,))),
             },
             {1: [(3, [2])], 2: [(2, [1])]},
             id="each what the other lacks",
         ),
         pytest.param(
             {
-                1: state(known(0, 3, 30, 3, held=(1, 2, 3))),
+                1: state(known(0, 3, 30, 3, retained=(1, 2, 3))),
                 2: state(),
             },
             {1: [(1, [2]), (2, [2]), (3, [2])], 2: []},
@@ -136,7 +136,7 @@ def test_states_of_other_views_do_not_count() -> None:
         ),
         pytest.param(
             {
-                1: state(known(0, 1, 10, 3, ahead=(3,), held=(3,))),
+                1: state(known(0, 1, 10, 3, ahead=(3,), retained=(3,))),
                 2: state(known(0, 1, 10, 1)),
             },
             {1: [(3, [2])], 2: []},
@@ -147,8 +147,8 @@ def test_states_of_other_views_do_not_count() -> None:
 def test_what_is_sent_again(
     states: dict[int, MemberState], expected: dict[int, list[tuple[int, list[int]]]]
 ) -> None:
-    held = [entry(0, number, 10 * number) for number in (1, 2, 3)]
-    assert duties(states, *held) == expected
+    retained = [entry(0, number, 10 * number) for number in (1, 2, 3)]
+    assert duties(states, *retained) == expected
 
 
 def test_each_bundle_has_exactly_one_who_sends_it() -> None:
@@ -159,11 +159,11 @@ def test_each_bundle_has_exactly_one_who_sends_it() -> None:
             for daemon in (1, 2, 4)
         }
         states = {
-            daemon: state(known(0, 0, 0, 6, ahead=tuple(has), held=tuple(has)))
+            daemon: state(known(0, 0, 0, 6, ahead=tuple(has), retained=tuple(has)))
             for daemon, has in having.items()
         }
-        held = [entry(0, number, 10 * number) for number in range(1, 7)]
-        sent = [number for its in duties(states, *held).values() for number, _ in its]
+        retained = [entry(0, number, 10 * number) for number in range(1, 7)]
+        sent = [number for its in duties(states, *retained).values() for number, _ in its]
         lacked = {n for n in range(1, 7) if 0 < sum(n in has for has in having.values()) < 3}
         assert sorted(sent) == sorted(lacked)
 
@@ -182,7 +182,7 @@ def test_each_bundle_has_exactly_one_who_sends_it() -> None:
 def test_what_was_pruned_from_a_joiner_is_sent_to_it(joining, groups, lts, flags, expected) -> None:
     """Daemon 1 knows that number 2 is not for it; but its join comes before."""
     states = {
-        0: state(known(3, 2, lts, 2, held=(2,))),
+        0: state(known(3, 2, lts, 2, retained=(2,))),
         1: state(known(3, 2, lts, 2), joining=joining),
     }
     pruned = entry(3, 2, lts, groups=groups, flags=flags)
@@ -195,8 +195,8 @@ def test_what_was_pruned_from_a_joiner_is_sent_to_it(joining, groups, lts, flags
 def hole_at(*, lts: int = 20, **changes: object) -> dict[int, MemberState]:
     """Daemon 9 is lost; its number 3 is with nobody, number 4 with daemon 0; both have it up to `lts`."""
     return {
-        0: state(known(9, 2, lts, 4, ahead=(4,), held=(2, 4)), **changes),
-        1: state(known(9, 2, lts, 4, held=(2,))),
+        0: state(known(9, 2, lts, 4, ahead=(4,), retained=(2, 4)), **changes),
+        1: state(known(9, 2, lts, 4, retained=(2,))),
     }
 
 
@@ -223,7 +223,7 @@ def test_after_a_hole(source: int, lts: int, service: Service, expected: bool) -
 
 
 def test_without_a_hole_everything_is_delivered() -> None:
-    states = {0: state(known(9, 4, 40, 4, held=(3, 4))), 1: state(known(9, 2, 20, 4, held=(2,)))}
+    states = {0: state(known(9, 4, 40, 4, retained=(3, 4))), 1: state(known(9, 2, 20, 4, retained=(2,)))}
     recovery = recovery_of(1, VIEW, states)
     assert recovery.committed_line == limits.COUNTER_MAX
     assert recovery.is_delivered(entry(9, 4, 40, service=Service.SAFE))
@@ -245,14 +245,16 @@ def test_promises_of_failed_attempts_are_kept() -> None:
 
 
 def test_numbers_that_all_know_as_skipped_are_no_hole() -> None:
-    skipped = known(9, 2, 20, 4, ahead=(3, 4), held=(4,))
+    skipped = known(9, 2, 20, 4, ahead=(3, 4), retained=(4,))
     recovery = recovery_of(0, VIEW, {0: state(skipped), 1: state(skipped)})
     assert recovery.committed_line == limits.COUNTER_MAX
 
 
 def test_the_earliest_hole_of_any_source_counts() -> None:
     states = {
-        0: state(known(8, 1, 70, 3, ahead=(3,), held=(3,)), known(9, 1, 40, 3, ahead=(3,), held=(3,))),
+        0: state(
+            known(8, 1, 70, 3, ahead=(3,), retained=(3,)), known(9, 1, 40, 3, ahead=(3,), retained=(3,))
+        ),
         1: state(known(8, 1, 70, 3, ahead=(3,)), known(9, 1, 40, 3, ahead=(3,))),
     }
     assert recovery_of(0, VIEW, states).committed_line == 40

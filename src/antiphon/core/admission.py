@@ -1,8 +1,14 @@
 """Which bundles of the clients may be ordered now, and how many in one go.
 
-Sessions of lower priority leave room for those of higher priority that are active. What is under way nobody
-can overtake: a link keeps the order of what it was given, and agreed messages wait for all before them. So
-the queues after the daemon's choice are kept short for those who are in less of a hurry.
+Sessions of lower priority leave room for those of higher priority that are active. No bundle can overtake
+what is under way: a link keeps the order of what it was given, and agreed messages wait for all before them.
+So the queues after the daemon's choice are kept short for sessions of lower priority.
+
+Follows: Spread paper 2 (a queue for each session, which allows priorities) and thesis 6.4.6 (no message of a
+client is taken while the groups are being put together).
+Deviations: the papers leave the global flow control open. Here a daemon orders nothing more while too many
+bytes of its own bundles are unstable; `groups.sessions` defines what priorities mean.
+Checked by: tests/paper/test_flow.py, tests/paper/test_groups.py.
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +46,7 @@ class Admission:
     @property
     def is_accepting(self) -> bool:
         """Whether new bundles may be ordered now."""
-        link = self._node.site_link
+        link = self._node.working_site_link
         return self.has_leave and self._node.order.is_turn and (link is None or link.has_room)
 
     @property
@@ -64,11 +70,11 @@ class Admission:
     def admit(self, origin: "Origin", now_us: int) -> None:
         """Order what sessions have sent, as long as there is room."""
         node = self._node
-        holds = node.backpressure.holds if node.backpressure else None
+        must_wait = node.backpressure.must_wait if node.backpressure else None
         departing: list[tuple[Session, Pending]] = []
         steps = 0
         while self._room_bytes > 0 and self.is_accepting:
-            turn = node.sessions.take(self._lowest(now_us), holds)
+            turn = node.sessions.take(self._lowest(now_us), must_wait)
             if turn is None:
                 break
             session, pending = turn
@@ -98,9 +104,9 @@ class Admission:
         if not active:
             return 0
         share_bytes = node.config.settings.unstable_bytes // limits.PRIORITY_SHARE
-        ways: list[Link | SiteLink] = [*node.links.values()]
-        if node.site_link is not None:
-            ways.append(node.site_link)
+        ways: list[Link | SiteLink] = [*node.working_links.values()]
+        if node.working_site_link is not None:
+            ways.append(node.working_site_link)
         if node.order.own_unstable_bytes >= share_bytes or any(
             way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in ways
         ):

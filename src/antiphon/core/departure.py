@@ -6,8 +6,8 @@
 3. It announces that it leaves the view of daemons (`membership.leaving`), and waits until its neighbours have
    gone on without it.
 
-Each of these waits has a bound: what a slow receiver holds up, a view that does not come, and neighbours that
-never answer do not keep a process alive. What is not done by then ends as in a crash.
+Each of these waits has a bound: a slow receiver, a view that does not come, and neighbours that never answer
+do not keep a process alive. What is not done by then ends as in a crash.
 """
 
 from enum import Enum
@@ -29,9 +29,9 @@ class Phase(Enum):
     DRAINING = "draining"
     """What clients have sent is on its way."""
     ENDING = "ending"
-    """The ends of their sessions are."""
+    """The ends of their sessions are on their way."""
     LEAVING = "leaving"
-    """The other daemons are told."""
+    """The daemon has announced that it leaves, and waits for the other daemons."""
     GONE = "gone"
     """The process may end."""
 
@@ -90,7 +90,7 @@ class Departure:
         self._node.membership.leave(now_us)
 
     def _end_sessions(self) -> None:
-        """Say goodbye to the clients; what others see of it has its place in the order."""
+        """End the sessions of the clients; for other members each end has its place in the order."""
         node = self._node
         goodbye = frames.Goodbye(frames.STOPPING, frames.STOPPING_REASON)
         for session in node.sessions:

@@ -4,22 +4,22 @@ from msgspec import Struct
 
 
 class Datagram(Struct, frozen=True):
-    """One send: a packet, or a train of packets of `segment_bytes` each (the last may be shorter)."""
+    """One send: a packet, or a train of packets of `stride_bytes` each (the last may be shorter)."""
 
     receiver: int
-    """Daemon number; where there are several, EVERYBODY."""
+    """The number of the receiving daemon, or EVERYBODY if there are several."""
     buffers: list[bytes | memoryview]
-    """In order, for a scatter-gather write."""
-    segment_bytes: int
+    """The bytes in order, for a scatter-gather write."""
+    stride_bytes: int
     size_bytes: int
     receivers: tuple[int, ...] = ()
     """Several daemons of one site that are all to get it: by one multicast, or one copy each."""
 
 
 class DatagramCounter:
-    """Tells the datagrams of one process apart, whatever is in them: the nonce of a seal.
+    """Numbers the datagrams of one process, whatever is in them: the nonce of a seal.
 
-    There is one in each process that sends, and whoever builds packets takes values from it.
+    Each sending process has one, and all that builds packets there takes values from it.
     """
 
     def __init__(self) -> None:
@@ -38,4 +38,4 @@ class Outbox(list[Datagram]):
     def __init__(self) -> None:
         super().__init__()
         self.counter = DatagramCounter()
-        """Of the process, also for packets that its driver makes."""
+        """The counter of the process, also for packets that its driver makes."""

@@ -1,6 +1,9 @@
 """What must be true of a packet's head before anything else of it counts.
 
-What is refused is counted by its reason. The papers trust every packet.
+What is refused is counted by its reason.
+
+Follows no paper: the papers trust every packet.
+Checked by: tests/paper/test_implausible.py, tests/paper/test_other_versions.py.
 """
 
 from collections import Counter

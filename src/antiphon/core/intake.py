@@ -1,4 +1,12 @@
-"""From what links bring in to what the order gets: fragments, bundles, skips, updates."""
+"""From what links bring in to what the order gets: fragments, bundles, skips, updates.
+
+Follows: Spread paper 3.2 (packets are forwarded despite the loss of earlier ones) and 3.3
+(unreliable messages are reassembled, freed of duplicates and delivered at once), thesis 5.1 (a complete
+message enters the order).
+Deviation: daemons that have installed a view earlier may already send in it. What they send is delivered in
+the agreed order whatever its service, until this daemon has done all that belongs before it.
+Checked by: tests/paper/test_overlay.py, tests/paper/test_implausible.py, tests/paper/test_parsed_once.py.
+"""
 
 from collections import Counter
 from typing import Protocol

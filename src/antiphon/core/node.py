@@ -20,6 +20,13 @@ effects, byte for byte.
 What exists once per daemon view (links, trees, order, flow control) is an `Engine`. There is always that of
 the installed view; it may be frozen, when its view is lost or about to be left. While the next view is being
 formed there is a `Changeover` with a second engine, over whose links the recovery runs.
+
+Follows: Spread paper 2 (figure 2.2, the modules of a daemon) and thesis 3.2 (figure 3.2: a session layer, a
+server protocol layer and a network layer).
+Deviations: no module does input or output, so that the daemon and the simulator run the same objects. All
+that depends on a daemon view is built anew for each view, where the paper instantiates and destroys single
+Hop and Ring modules as the membership changes.
+Checked by: every test in tests/paper, the oracle's rules in the simulator.
 """
 
 from collections import Counter
@@ -125,10 +132,10 @@ class Node:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
-        self._watch = Suspicion(self.membership, self._working, config.daemon_names, now_us)
+        self._suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
-        self.streams.suspicion = self._watch
+        self.streams.suspicion = self._suspicion
         self.membership.start(now_us)
         self._settled_us = now_us
         self.is_settled = False
@@ -144,7 +151,7 @@ class Node:
         if self._observer is not None:
             # An order that knew its engine would keep it alive after its view.
             watch, view_id = self._observer, engine.view.id
-            engine.order.observer = lambda header: watch.held(view_id, header)
+            engine.order.observer = lambda header: watch.retained(view_id, header)
         return Origin(
             self.config,
             me=self.me,
@@ -163,39 +170,40 @@ class Node:
 
     @property
     def state(self) -> str:
-        """Of the daemon membership: "op", "seg", "rep", "gather", "statetrans" or "evs"."""
-        return self.membership.state.word
+        """The state of the daemon membership: "op", "seg", "rep", "gather", "statetrans" or "evs"."""
+        return self.membership.state.label
 
     @property
     def group_state(self) -> str:
-        """Of the group membership: "gop", "gtrans", "ggather" or "ggt", see `groups.states`."""
+        """The state of the group membership: "gop", "gtrans", "ggather" or "ggt", see `groups.states`."""
         return self.regrouping.state.value
 
     @property
-    def is_settled_down(self) -> bool:
+    def is_operational(self) -> bool:
         """Whether messages flow."""
         return self.membership.state is State.OP and self.regrouping.state is GroupState.GOP
 
     @property
     def order(self) -> Order:
-        """Of the installed view."""
+        """The order of the installed view."""
         return self.engine.order
 
     @property
-    def links(self) -> dict[int, Link]:
-        """Of the view that is being formed, or of the installed one; none while there is no view."""
+    def working_links(self) -> dict[int, Link]:
+        """The links in use: those of the view that is being formed, or else of the installed one; none while
+        the installed view is lost and no other is being formed."""
         engine = self._working()
         return {} if engine is None else engine.links
 
     @property
-    def site_link(self) -> SiteLink | None:
-        """Of the same view as `links`; None if this daemon is alone in its segment."""
+    def working_site_link(self) -> SiteLink | None:
+        """The site link of the same view as `working_links`; None if this daemon is alone in its segment."""
         engine = self._working()
         return None if engine is None else engine.site_link
 
     @property
     def forwarder(self) -> Forwarder:
-        """Of the installed view."""
+        """The forwarder of the installed view."""
         return self.engine.forwarder
 
     def _working(self) -> Engine | None:
@@ -206,14 +214,14 @@ class Node:
 
     # Events: the network ----------------------------------------------------------------------------------
 
-    def receive(self, data: memoryview, segment_bytes: int, now_us: int, origin: int | None = None) -> None:
-        """A datagram came in, or (`segment_bytes` < its size) a train of them read in one call. `origin` is
+    def receive(self, data: memoryview, stride_bytes: int, now_us: int, origin: int | None = None) -> None:
+        """A datagram came in, or (`stride_bytes` < its size) a train of them read in one call. `origin` is
         the daemon from whose address it came, or no daemon's number; None if the driver does not know.
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
-        self._watch.notice_pause(now_us)
-        for incoming in trains.parse_train(data, segment_bytes):
+        self._suspicion.notice_pause(now_us)
+        for incoming in trains.parse_train(data, stride_bytes):
             if isinstance(incoming, BadPacket):
                 self.gate.refuse(incoming, origin)
             elif incoming.head.sender in self.streams.states:
@@ -252,13 +260,13 @@ class Node:
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
-        self._watch.notice_pause(now_us)
+        self._suspicion.notice_pause(now_us)
         self.membership.timeout(now_us)
         engine = self._working()
         if engine is not None:
             engine.timeout(now_us)
-            if self._watch.due_us <= now_us:
-                self._watch.look(self._changeover is not None, now_us)
+            if self._suspicion.due_us <= now_us:
+                self._suspicion.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
         self.is_settled = False
 
@@ -272,8 +280,8 @@ class Node:
         if engine is not None:
             deadline_us = earliest_us(deadline_us, engine.next_deadline_us())
             if engine.links or engine.site_link is not None:
-                deadline_us = earliest_us(deadline_us, self._watch.due_us)
-        self._watch.awaits(deadline_us)
+                deadline_us = earliest_us(deadline_us, self._suspicion.due_us)
+        self._suspicion.awaits(deadline_us)
         return deadline_us
 
     # Events: the clients ----------------------------------------------------------------------------------
@@ -298,7 +306,7 @@ class Node:
         """A bundle frame came from this session. The node keeps the buffer: hand over a fresh copy.
 
         Raises BadFrame, and nothing happened, if the bundle is not what a client may send: the driver
-        says Goodbye with the reason and calls `lost`.
+        writes a Goodbye with the reason and calls `lost`.
         """
         client = self._session(session)
         self.requests.submit(client, bundle)
@@ -319,14 +327,14 @@ class Node:
 
         The driver tells it whenever the first leaves the band that was answered the last time, or at first
         `settings.output_soft_bytes`, and again and again while the session is behind. At the hard limit the
-        driver gives up by itself: it says Goodbye with code "slow-receiver" and calls `lost`.
+        driver gives up by itself: it writes a Goodbye with code "slow-receiver" and calls `lost`.
         """
         client = self._session(session)
         self.is_settled = False
         return self._slow.told(client, waiting_bytes, read_bytes, now_us)
 
     def stop_listening(self, session: Session) -> None:
-        """Nothing more goes to this session, and nobody waits for it."""
+        """Nothing more is sent to this session, and no sender waits for it."""
         self.backpressure.caught_up(session.number)
         self.sessions.dropping.discard(session.number)
         self.delivery.changed()
@@ -352,7 +360,7 @@ class Node:
 
     @property
     def clock(self) -> int:
-        """Lamport's."""
+        """The Lamport clock."""
         return max(self._newest_engine.order.clock, self._credence.ahead)
 
     def tick(self) -> int:
@@ -364,7 +372,7 @@ class Node:
         return self._credence.ahead
 
     def witness(self, lts: int) -> None:
-        """Another daemon's clock shows this, and is believed."""
+        """Another daemon's Lamport clock shows `lts`, and is believed."""
         engine = self._newest_engine
         if lts <= engine.view.id + limits.LTS_LEAD // 2:
             engine.order.witness(lts)
@@ -380,7 +388,7 @@ class Node:
         """Build the links of `view` and begin to exchange state over them."""
         self._early_joins.clear()  # those of the view that ends take effect with it
         new = self._engine_of(view, self.engine.order.clock, now_us)
-        self._watch.due_us = now_us + self.membership.timing.join_us
+        self._suspicion.due_us = now_us + self.membership.timing.join_us
         self._new_origin = self._origin_in(new)
         self._changeover = Changeover(
             self.config, self.me, self.engine, new, self._new_origin.send_control, self._commitment
@@ -405,7 +413,7 @@ class Node:
             self._observer.entered(state, reason, now_us)
 
     def _install(self, changeover: Changeover, now_us: int) -> None:
-        """Everybody is known to have everything: from the old view to the new one, at once."""
+        """Every member is known to have everything: go from the old view to the new one, at once."""
         recovery = changeover.recovery
         assert recovery is not None
         transition = Transition(
@@ -439,7 +447,7 @@ class Node:
             self._observer.installed(self.view, tuple(sorted(transition.recovery.together)))
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
-        """The groups have entered a state that others want to know of."""
+        """The groups have entered a state that observers are told of."""
         self.entered(state.value, reason.value, self._settled_us)
 
     def send_groups(self, draft: Draft) -> None:
@@ -475,7 +483,7 @@ class Node:
     # Whatever follows from an event -----------------------------------------------------------------------
 
     def settle(self, now_us: int) -> None:
-        """Draw the conclusions from all events since the last time: order, deliver, announce, send.
+        """Do what follows from all events since the last call: order, deliver, announce, send.
 
         The cost of this is per call, so that a driver with many events at hand calls it once. Its work is
         bounded: if some is left, `is_settled` is False, and the driver calls again after it has carried out
@@ -505,7 +513,7 @@ class Node:
             self.departure.go_on(now_us)
 
     def _send_on(self, engine: Engine, now_us: int) -> None:
-        """Let what a view has to say go out."""
+        """Announce and send what a view has to."""
         engine.forwarder.timeout(now_us)
         engine.announce(now_us)
         if engine.site_link is not None:
@@ -520,7 +528,7 @@ class Node:
         order = changeover.new.order
         while not changeover.is_finished:
             self._new_origin.flush(now_us)
-            order.settle()
+            order.advance()
             if not order.ready:
                 return
             entry = order.ready.popleft()
@@ -543,7 +551,7 @@ class Node:
             self._origin.flush(now_us)
             if self.sessions.waiting and not order.ready:
                 admission.admit(self._origin, now_us)
-            order.settle()
+            order.advance()
             if order.ready and not self.regrouping.deliver(order.ready, self._deliver):
                 self.is_settled = False
                 break
@@ -565,7 +573,7 @@ class Node:
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
-        return self.is_settled_down and not self.sessions.waiting and self.engine.is_quiet
+        return self.is_operational and not self.sessions.waiting and self.engine.is_quiet
 
     def status(self, now_us: int) -> dict[str, object]:
         """What `antiphon status` shows, ready for JSON: daemon, sites, links, groups, sessions, ordering,

@@ -1,4 +1,4 @@
-"""What a node tells those who watch it: the events of the thesis at the boundary below groups (B3).
+"""What a node reports to an observer: the events of the thesis at the boundary below groups (B3).
 
 Nothing depends on an observer: it is for traces and the questions that are asked of them.
 """
@@ -11,12 +11,12 @@ from antiphon.wire.bundle import Header
 
 
 class Observer:
-    """Does nothing; whoever wants to know overrides what it wants to know."""
+    """Does nothing; a watcher overrides the methods for the events that it wants."""
 
     def sent(self, view_id: int, header: Header) -> None:
         """A bundle of this daemon got its place in the order (ssend)."""
 
-    def held(self, view_id: int, header: Header) -> None:
+    def retained(self, view_id: int, header: Header) -> None:
         """All bytes of a bundle that takes part in the order are here; also told of own bundles."""
 
     def delivered(self, view_id: int, header: Header, place: int) -> None:

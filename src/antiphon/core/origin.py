@@ -1,4 +1,13 @@
-"""Where this daemon's own bundles begin: each gets its place in the order and is sent on its way."""
+"""Where this daemon's own bundles begin: each is stamped by the order and sent along the tree of its source.
+
+Follows: Spread paper 3.3 and thesis 5.1 (what a message is assigned before its dissemination), thesis 3.4.2
+(its sender computes the sites that must get it).
+Deviations: a bundle is stamped where the papers stamp a message. Unreliable bundles have a numbering of their
+own at each daemon rather than in each session. The conservative set of sites of 3.4.2 does not suffice: when
+a join comes in, a daemon retransmits its later bundles that were pruned from the joining site
+(`send_missed`, see `groups.membership`).
+Checked by: tests/paper/test_groups.py, tests/paper/test_parsed_once.py.
+"""
 
 from collections import Counter, deque
 
@@ -39,7 +48,7 @@ class Origin:
         self._announcer = engine.announcer
         self._delivery = delivery
         self._observer = observer
-        self._everybody = engine.everywhere
+        self._everywhere = engine.everywhere
         self._sites = {name: config.site_of(number) for number, name in enumerate(config.daemon_names)}
         self._site_of = config.site_of
         self._control_number = 0  # of our last bundle that is no session's
@@ -68,7 +77,7 @@ class Origin:
     def send_control(self, draft: Draft, now_us: int, destinations: int | None = None) -> None:
         """A bundle of the daemon itself, for the daemons of these sites, or of all; as soon as it is its
         turn."""
-        destinations = self._everybody if destinations is None else destinations | self._my_site
+        destinations = self._everywhere if destinations is None else destinations | self._my_site
         self._outbox.append((draft, destinations, True))
         self.flush(now_us)
 
@@ -77,7 +86,7 @@ class Origin:
         order = self._order
         while order.to_tell and order.is_turn:
             told = control_bundle(order.to_tell.popleft(), Flag.ORDER, Service.RELIABLE)
-            self._order_bundle(told.data, told.header, 0, 0, 0, self._everybody, now_us)
+            self._order_bundle(told.data, told.header, 0, 0, 0, self._everywhere, now_us)
         while self._outbox and order.is_turn:
             draft, destinations, is_chained = self._outbox.popleft()
             previous = self._control_number if is_chained else 0
@@ -102,7 +111,7 @@ class Origin:
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must not overtake a join of ours that is under way: it is for the same group, or
-        it may have to come after a bundle of the same session that is sent again because of the join."""
+        it may have to come after a bundle of the same session that is retransmitted because of the join."""
         if not self._joining:
             return False
         return header.service is Service.FIFO or any(
@@ -115,11 +124,11 @@ class Origin:
         self._joining = +self._joining
 
     def _send_event(self, session: Session, pending: Pending, event: GroupEvent, now_us: int) -> None:
-        entry = self._send_ordered(session, pending, self._everybody, now_us)
+        entry = self._send_ordered(session, pending, self._everywhere, now_us)
         self._delivery.membership.saw((self._me, session.number), event)
         if event.kind == "join":
             self._joining[event.group] += 1
-            if not self._delivery.has_settled_member(event.group):
+            if not self._delivery.has_staying_member(event.group):
                 self._order.wait_for_others(entry)
 
     def _send_ordered(self, session: Session, pending: Pending, destinations: int, now_us: int) -> Entry:
@@ -188,4 +197,4 @@ class Origin:
                 site = self._sites.get(name.rpartition("#")[2])
                 if site is not None:
                     mask |= 1 << site
-        return mask & self._everybody | self._my_site
+        return mask & self._everywhere | self._my_site

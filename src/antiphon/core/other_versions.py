@@ -21,7 +21,7 @@ PROOFS = 2
 
 
 class Heard(Struct, frozen=True):
-    """What a daemon speaks."""
+    """The version that a daemon speaks."""
 
     what: str
     """"packet" or "greeting"."""
@@ -31,7 +31,7 @@ class Heard(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """For people, behind the daemon's name."""
+        """A text for people, to follow the daemon's name."""
         of = "" if self.what == "packet" else f" of {self.what}s"
         return f"speaks version {self.version}{of}, we speak {self.ours}"
 
@@ -67,5 +67,5 @@ class OtherVersions:
         self.heard.pop(daemon, None)
 
     def current(self) -> dict[int, Heard]:
-        """By daemon, what is believed."""
+        """The versions that are believed, by daemon."""
         return {daemon: heard for daemon, heard in sorted(self.heard.items()) if heard.times >= PROOFS}

@@ -1,4 +1,4 @@
-"""Standstill: something waits in a view that works, all neighbours are heard, and nothing comes of it.
+"""Standstill: in a view that works, with all neighbours alive, something is waited for and does not come.
 
 The thesis has nothing like it, because correct daemons never stand still. A packet that was damaged or made
 up, a daemon with a mistake, or one whose memory is wrong can bring that about, and would do so for ever. What
@@ -6,18 +6,18 @@ is watched, each with a patience that is a multiple of `stall_us` (at least four
 
 - bundle: one that is known to exist does not come. One `stall_us`. While data comes in, a slow path may
   still have it in its queue: that time does not count, unless a later bundle of the same source has come.
-- announcement: a source does not tell that it will send nothing earlier than what has come. One `stall_us`
-  if that is ours, and the other side of our link to the source has it. Otherwise it takes
-  `limits.STALL_PATIENT_TIMES` as long: those who have everything do not see how others come along. While
+- announcement: a source does not announce that it will send nothing earlier than what has come. One
+  `stall_us` if that is ours, and the other side of our link to the source has it. Otherwise it takes
+  `limits.STALL_PATIENT_TIMES` as long: a daemon that has everything does not see others progress. While
   64 KiB or more of ours are under way on a link, the time does not count either.
-- acknowledgement: a source does not tell that it has got what has come. `limits.STALL_PATIENT_TIMES`.
+- acknowledgement: a source does not acknowledge what has come. `limits.STALL_PATIENT_TIMES`.
 - the token of a ring does not come to a daemon that has something to send. One `stall_us`.
-- groups: after a merge, a daemon does not tell its groups. `limits.STALL_GROUPS_TIMES`.
+- groups: after a merge, a daemon does not announce its groups. `limits.STALL_GROUPS_TIMES`.
 
 Time that does not count ends at `limits.STALL_BUSY_TIMES` the patience.
 
-Whoever runs out of patience ends the view; `membership.exclusions` says what becomes of those who were waited
-for. A session that makes senders wait is no standstill: then nothing waits in the order.
+A daemon that runs out of patience ends the view; `membership.exclusions` decides what becomes of the daemons
+that were waited for. A session that makes senders wait is no standstill: then nothing waits in the order.
 Checked by: tests/paper/test_standstill.py, the scenario `poisoned` and its mutants.
 """
 
@@ -43,7 +43,7 @@ class Standstill(Struct, frozen=True):
     waits_for: tuple[int, ...]
     """The daemons that are waited for, if any are known."""
     detail: str
-    """What is waited for, in words."""
+    """What is waited for, as text."""
 
 
 class _Wait(Struct, frozen=True):
@@ -52,9 +52,9 @@ class _Wait(Struct, frozen=True):
     kind: str
     source: int
     daemons: frozenset[int]
-    """All that can be meant."""
+    """The daemons from which it may come."""
     mark: tuple[int, ...]
-    """What moves when it comes nearer."""
+    """The progress so far: it changes while what is waited for comes nearer."""
     patience_us: int
     detail: str
     is_told: bool = False
@@ -128,7 +128,7 @@ class Stalls:
         # A long window is a pause of this daemon itself, for which the others are not to blame.
         window_us = min(window_us, 2 * self._interval_us)
         before, self._patience = self._patience, {}
-        # Deliveries come first: who waits for one does not acknowledge either.
+        # Deliveries come first: a daemon that waits for one does not acknowledge either.
         for wait in (*self._deliveries(engine), *self._others(engine), *self._acknowledgements(engine)):
             key = (wait.kind, wait.source)
             patience = before.get(key)
@@ -165,7 +165,7 @@ class Stalls:
         return waits
 
     def _acknowledgements(self, engine: Engine) -> list[_Wait]:
-        """Who is not known to have what was sent."""
+        """The sources that have not acknowledged what was sent."""
         return [
             _Wait(
                 "acknowledgement",
@@ -191,7 +191,7 @@ class Stalls:
         if node.regrouping.merging is not None:
             patience_us = limits.STALL_GROUPS_TIMES * self.stall_us
             missing = node.regrouping.merging.missing
-            came_bytes = sum(engine.reassembly[engine.source_of[daemon]].bytes_held for daemon in missing)
+            came_bytes = sum(engine.reassembly[engine.source_of[daemon]].buffered_bytes for daemon in missing)
             daemons, mark = frozenset(missing) - {node.me}, (*missing, came_bytes)
             waits.append(_Wait("groups", node.me, daemons, mark, patience_us, "its groups have not come"))
         link, source = engine.site_link, engine.order.source
@@ -205,7 +205,7 @@ class Stalls:
         """End the view if patience is over."""
         over = [patience for patience in self._patience.values() if patience.is_over]
         if over:
-            # Others may wait only because of the first; those who have waited nearly as long count, too.
+            # Others may wait only because of the first; waits that have lasted nearly as long count, too.
             kind = over[0].wait.kind
             together = [
                 patience
@@ -219,7 +219,7 @@ class Stalls:
             self._node.membership.loss.stalled(found.waits_for, detail, now_us)
 
     def _standstill(self, patience: list[_Patience]) -> Standstill:
-        """What these have in common."""
+        """The standstill that these waits make together."""
         first = max(patience, key=lambda one: one.lasted_us)
         daemons: set[int] = set()
         for one in patience:
@@ -230,7 +230,7 @@ class Stalls:
         return Standstill(first.since_us, waits_for, detail)
 
     def _members_of(self, engine: Engine, source: int) -> frozenset[int]:
-        """The other daemons that send in the name of a source."""
+        """The other daemons of a source."""
         segment = next(segment for segment in engine.segments if segment[0] == source)
         return frozenset(segment) - {self._node.me}
 

@@ -1,4 +1,4 @@
-"""What a node says about itself: plain values, ready for JSON."""
+"""What a node reports about itself: plain values, ready for JSON."""
 
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -64,8 +64,8 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             "dropped_messages": node.sessions.dropped_messages,
             "dropped_bytes": node.sessions.dropped_bytes,
         },
-        "links": [_link(node, number, link, now_us) for number, link in node.links.items()],
-        "ring": None if node.site_link is None else _site_link(node, node.site_link, now_us),
+        "links": [_link(node, number, link, now_us) for number, link in node.working_links.items()],
+        "ring": None if node.working_site_link is None else _site_link(node, node.working_site_link, now_us),
         "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
         "ordering": {
             "clock": order.clock,
@@ -73,8 +73,8 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             "stable_line": order.lines.stable,
             "waits_for": names[slowest_agreed],
             "stability_waits_for": names[slowest_stable],
-            "bundles_held": order.held_count,
-            "bytes_held": order.held_bytes,
+            "bundles_held": order.retained_count,
+            "bytes_held": order.retained_bytes,
         },
         "counters": dict(sorted(node.counters.items())),
         "buffers": buffers(node),
@@ -83,7 +83,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
 
 
 def session_row(session: Session) -> dict[str, object]:
-    """What is told of one session."""
+    """The row of one session."""
     return {
         "name": session.private_name,
         "number": session.number,
@@ -127,7 +127,7 @@ def flow(node: "Node", now_us: int) -> dict[str, object]:
 
 
 def _peer(node: "Node", peer: Peer, now_us: int) -> dict[str, object]:
-    """What is known of a daemon by its beats, which the members of a view do without."""
+    """What is known of a daemon by its beats; the members of a view do without them."""
     return {
         "name": node.config.daemon_names[peer.number],
         "in_view": peer.number in node.view.members,
@@ -210,44 +210,44 @@ def _site_link(node: "Node", link: SiteLink, now_us: int) -> dict[str, object]:
 
 
 def buffers(node: "Node") -> dict[str, dict[str, int]]:
-    """Every buffer with what it holds and the most that it may hold, in bytes.
+    """Every buffer with its size and the most that it may have, in bytes.
 
     The limits are those that back-pressure keeps, given the largest bundle that was seen, rather than what
-    memory could bear: a daemon above one of them does not hold its senders back as it should.
+    memory could bear: a daemon above one of them does not stop its senders as it should.
     """
     engine = node.engine
     order = engine.order
     members = len(engine.view.members)
-    # A source stops at its limit, so it overshoots by one bundle. Others may still hold as much again of it
-    # that it has already forgotten. What it sends again to joining sites (LATE) is not held back, but is no
-    # more than all that is under way, once a member. Nor is what daemons send again to form a view (CONTROL),
-    # which is no more than the ended views held: one daemon sends it, whoever lacks it.
+    # A source stops at its limit, so it overshoots by one bundle. Others may still retain as much again of
+    # it that it has already discarded. What it retransmits to joining sites (LATE) is not limited, but is no
+    # more than all that is under way, once a member. Nor is what daemons retransmit to form a view (CONTROL),
+    # which is no more than the ended views retained: one daemon retransmits it to all that lack it.
     per_source = node.config.settings.unstable_bytes + order.largest_bytes
     late_bytes, recovery_bytes = order.late_bytes(), order.recovery_bytes()
     own_again_bytes = order.late_bytes(node.me) + order.recovery_bytes(node.me)
     table = {
-        "unstable": _row(order.held_bytes - late_bytes - recovery_bytes, 2 * members * per_source),
+        "unstable": _row(order.retained_bytes - late_bytes - recovery_bytes, 2 * members * per_source),
         "own_unstable": _row(order.own_unstable_bytes - own_again_bytes, per_source),
         "late": _row(late_bytes, 3 * members * per_source),
         "recovery": _row(recovery_bytes, 5 * node.config.daemon_count * per_source),
         "session_input": _row(node.sessions.input_bytes, _input_limit(node)),
         "reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in engine.reassembly.values()),
+            sum(reassembly.buffered_bytes for reassembly in engine.reassembly.values()),
             sum(
                 3 * max(per_source, node.config.settings.unstable_bytes + reassembly.largest_bytes)
                 for reassembly in engine.reassembly.values()
             ),
         ),
         "unreliable_reassembly": _row(
-            sum(reassembly.bytes_held for reassembly in engine.unreliable_reassembly.values()),
+            sum(reassembly.buffered_bytes for reassembly in engine.unreliable_reassembly.values()),
             members * limits.UNRELIABLE_REASSEMBLY_MAX_BYTES,
         ),
     }
     links: dict[str, Link | SiteLink] = {
-        node.config.daemon_names[number]: link for number, link in node.links.items()
+        node.config.daemon_names[number]: link for number, link in node.working_links.items()
     }
-    if node.site_link is not None:
-        links["ring"] = node.site_link
+    if node.working_site_link is not None:
+        links["ring"] = node.working_site_link
     for name, link in links.items():
         passing = max(per_source, node.config.settings.unstable_bytes + link.largest_waiting_bytes)
         table[f"link_queue:{name}"] = _row(link.waiting_bytes, members * (members + 1) * passing)

@@ -1,4 +1,10 @@
-"""Deliveries in a daemon view that works: what is special about them, for `groups.dispatch`."""
+"""Deliveries in a daemon view that works: what is special about them, for `groups.dispatch`.
+
+Follows: thesis 6.4.4 (the state GOP, figures 6.18 and 6.19).
+Deviation: a view of a group is identified by the place of the event that makes it, where the thesis
+increments an index of the group.
+Checked by: tests/paper/test_group_membership.py, tests/paper/test_group_changes.py.
+"""
 
 from typing import TYPE_CHECKING
 

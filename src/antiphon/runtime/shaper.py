@@ -38,7 +38,7 @@ class Shaper:
             return False
         path, chance = found
         packets = [packet for packet in _packets(datagram) if chance.random() >= path.loss]
-        self.lost += -(-datagram.size_bytes // datagram.segment_bytes) - len(packets)
+        self.lost += -(-datagram.size_bytes // datagram.stride_bytes) - len(packets)
         due_us = now_us + round(path.delay_ms * 1_000)
         if path.jitter_ms:
             for packet in packets:
@@ -55,7 +55,7 @@ class Shaper:
             return
         self._delayed_bytes += size_bytes
         self._order += 1
-        train = Datagram(datagram.receiver, packets, datagram.segment_bytes, size_bytes)
+        train = Datagram(datagram.receiver, packets, datagram.stride_bytes, size_bytes)
         heapq.heappush(self._delayed, (due_us, self._order, train))
 
     def next_due_us(self) -> int | None:
@@ -73,7 +73,7 @@ class Shaper:
 
 def _packets(datagram: Datagram) -> list[bytes | memoryview]:
     train = memoryview(b"".join(datagram.buffers))
-    step = datagram.segment_bytes
+    step = datagram.stride_bytes
     return [train[at : at + step] for at in range(0, datagram.size_bytes, step)]
 
 

@@ -144,7 +144,7 @@ class UdpSocket:
     def _send_to(self, receiver: int, datagram: Datagram, buffers: list[bytes | memoryview]) -> None:
         address = self._peers[receiver]
         self.counters.trains_sent += 1
-        stride_bytes = datagram.segment_bytes
+        stride_bytes = datagram.stride_bytes
         if datagram.size_bytes <= stride_bytes:
             self._send(buffers, address)
         elif not self.offload.gso or receiver in self._one_by_one:
@@ -173,12 +173,12 @@ class UdpSocket:
             self.counters.gso_refused += 1
             self._send_one_by_one(datagram, address)
         else:
-            self._failed(error, -(-datagram.size_bytes // datagram.segment_bytes))
+            self._failed(error, -(-datagram.size_bytes // datagram.stride_bytes))
 
     def _send_one_by_one(self, datagram: Datagram, address: SocketAddress) -> None:
         train = memoryview(b"".join(datagram.buffers))
-        for at in range(0, datagram.size_bytes, datagram.segment_bytes):
-            self._send([train[at : at + datagram.segment_bytes]], address)
+        for at in range(0, datagram.size_bytes, datagram.stride_bytes):
+            self._send([train[at : at + datagram.stride_bytes]], address)
 
     def _send(self, buffers: list[bytes | memoryview], address: SocketAddress) -> None:
         try:

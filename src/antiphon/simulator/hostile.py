@@ -15,7 +15,7 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
     if node is None:
         return None
     view = node.membership.standing.working_view
-    link, ring = node.links.get(sender), node.site_link
+    link, ring = node.working_links.get(sender), node.working_site_link
     if view is None or sender not in view.members:
         return None
     if isinstance(link, HopLink):

@@ -148,7 +148,7 @@ class World:
             if first is None or first.view.members != part:
                 return False
             for node in nodes:
-                if node is None or node.view.id != first.view.id or not node.is_settled_down:
+                if node is None or node.view.id != first.view.id or not node.is_operational:
                     return False
         return True
 

@@ -48,7 +48,7 @@ class Watcher(Observer):
         """Ssend."""
         self._note_bundle(Event.SSEND, view_id, header, self._at(header.destinations))
 
-    def held(self, view_id: int, header: Header) -> None:
+    def retained(self, view_id: int, header: Header) -> None:
         """Hold."""
         self._note_bundle(Event.HOLD, view_id, header, ())
 

@@ -18,7 +18,7 @@
     56     8    aru            * the source's agreed line when it stamped the bundle
     64     8    destinations   * mask of the sites that have receivers
     72     8    sent_us        the client's clock when the bundle was begun
-    80     4    marks          what a client of another protocol said about its messages; ours leave it 0
+    80     4    marks          what a client of another protocol marked its messages with; ours leave it 0
     84     2    group_count
     86     2    extensions_bytes  of the extensions, mostly 0
     88          names          sender, then each group: one length byte and ASCII
@@ -31,11 +31,11 @@ corrects a `sent_us` that no working clock shows (`sane_sent_us`). Integers are 
 header and the names; payloads are touched by the two clients only, except for the stamp of a batch, which the
 sender's daemon checks.
 
-Follows: Spread paper 3.3 and thesis 5.1 for what a message says of itself: its site, its sequence there
+Follows: Spread paper 3.3 and thesis 5.1 for what a message carries: its site, its sequence there
 (`number`), its Lamport timestamp and its session's sequence. Both leave the layout open.
 Deviations: consecutive messages of a session share one header; it names the session's previous bundle, so
-that FIFO order needs no count of what other sites got; it carries the aru of its source, so that a source
-that sends needs no updates; and there is room for extensions.
+that FIFO order needs no count of what other sites received; it carries the aru of its source, so that a
+source that sends needs no updates; and there is room for extensions.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class Flag:
     """What is special about a bundle. Plain numbers: an enum's operators would cost more than the test."""
 
     SELF_DISCARD = 1
-    """The sender does not want its own messages."""
+    """The messages are not delivered to their sender."""
     EVENT = 2
     """The body is one group event (join, leave, disconnect) of the sending session."""
     LATE = 4
@@ -85,9 +85,9 @@ class Flag:
     RECOVERED = 16
     """The body is a bundle of the view that has ended, for daemons that lack it."""
     PHASE = 32
-    """The body says how far its sender has come in the recovery."""
+    """The body announces how far its sender has come in the recovery."""
     CONTROL = STATE | RECOVERED | PHASE
-    """Between daemons that form a view; of no use once it is installed."""
+    """What daemons send while they form a view; of no use once it is installed."""
     GROUPS = 64
     """The body lists the members at its sender's daemon, for all groups."""
     BATCH = 128
@@ -97,7 +97,7 @@ class Flag:
     ORDER = 256
     """The body is for the orders of all members of the view, and for nothing else."""
     ALL = 0x1FF
-    """Those that have a meaning; a bundle with another one is refused."""
+    """The flags that are defined; a bundle with another one is refused."""
 
 
 class Header(Struct, frozen=True):
@@ -139,7 +139,7 @@ class Start(Struct, frozen=True):
     is_urgent: bool
     """Whether it cannot be delivered before every source has been heard."""
     header: Header | None
-    """Of a bundle that came whole and is as `parse_from_daemon` wants it."""
+    """The header of a bundle that came whole and that `parse_from_daemon` accepts; otherwise None."""
 
 
 def names_area(sender: str, groups: Sequence[str]) -> bytes:
@@ -279,10 +279,10 @@ _PEEK = Layout("!5xBH40xQQ")
 
 
 def look(start: bytes | bytearray | memoryview, total_bytes: int) -> Start:
-    """What the first bytes of a bundle of `total_bytes` say: the one place where a daemon reads the header of
-    a bundle that is on its way. BadFrame if no bundle begins like this.
+    """What stands in the first bytes of a bundle of `total_bytes`: the one place where a daemon reads the
+    header of a bundle that is on its way. BadFrame if no bundle begins like this.
 
-    A whole bundle that is no good still has lines. Whoever wants it reads it again, to learn what is wrong.
+    A whole bundle that is malformed still has an lts and an aru. Its receivers parse it again for the reason.
     """
     if len(start) == total_bytes:
         try:
@@ -348,7 +348,7 @@ def _check_lengths(bundle: bytes | bytearray | memoryview, header: Header) -> tu
 
 
 def has_sane_marks(header: Header) -> bool:
-    """Whether the marks, if there are any, say nothing else than the header."""
+    """Whether the marks, if there are any, agree with the header."""
     marks = header.marks
     return not marks or (not marks & _MARKS_FORBIDDEN and marks & _MARKS_SERVICE == 1 << header.service)
 
@@ -382,7 +382,7 @@ def correct_sent_us(bundle: bytearray, header: Header) -> Header:
 def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> BatchStamp:
     """The stamp in the first payload of a bundle with `Flag.BATCH`.
 
-    The sender's daemon looks at it, too: it would cost every receiver its connection if it were none.
+    The sender's daemon checks it, too: a malformed stamp would cost every receiver its connection.
     """
     if header.message_count < 2:
         raise BadFrame("bundle: a batch without a message")
@@ -397,7 +397,7 @@ def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> Bat
 
 
 def stamp(bundle: bytearray, header: Header) -> None:
-    """Write what the sending daemon has found out, and put into `header`, into the bundle."""
+    """Stamp a bundle: write the fields of `header` that the sending daemon sets into it."""
     _STAMP.pack_into(
         bundle, _STAMP_OFFSET, header.daemon, header.session, header.incarnation, header.sequence,
         header.number, header.previous, header.lts, header.aru, header.destinations,

@@ -18,7 +18,7 @@ Kind = Literal["join", "leave", "disconnect"]
 
 
 class GroupEvent(Struct, frozen=True, omit_defaults=True):
-    """What a session did; who it is stands in the bundle's header and names, but for departures."""
+    """What a session did. The bundle's header and names identify the session, but for departures."""
 
     kind: Kind
     group: str = ""
@@ -27,13 +27,13 @@ class GroupEvent(Struct, frozen=True, omit_defaults=True):
     """With "disconnect": the sessions that are over, where several of a daemon are at the same time."""
 
     def departed(self, sender: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-        """The sessions that a disconnect ends, each with its daemon; `sender` is whose bundle it came in."""
+        """The sessions that a disconnect ends, each with its daemon; `sender` is that of its bundle."""
         daemon = sender[0]
         return tuple((daemon, session) for session in self.sessions) if self.sessions else (sender,)
 
 
 class HostedGroup(Struct, frozen=True, array_like=True):
-    """The members of one group at one daemon, as it tells the others (part of a GROUPS message)."""
+    """The members of one group at one daemon, as it announces them (part of a GROUPS message)."""
 
     name: str
     view: tuple[int, int, int, int]
@@ -54,7 +54,7 @@ def event_bundle(sender: str, event: GroupEvent) -> Draft:
 
 
 def departures_bundle(sessions: Iterable[int]) -> Draft:
-    """An unstamped bundle of a daemon that tells that many of its sessions are over.
+    """An unstamped bundle with which a daemon announces that many of its sessions are over.
 
     When thousands of clients hang up at once, a bundle for each would give every group a view for each of
     them, as long as the group is: work and output that grow with the square of their number.
@@ -82,7 +82,7 @@ _decode_groups = msgspec.msgpack.Decoder(tuple[HostedGroup, ...]).decode
 
 def groups_bundle(groups: tuple[HostedGroup, ...], is_last: bool = True) -> Draft:
     """An unstamped GROUPS bundle: a daemon's members of some groups (thesis 6.4.2), and whether those of all
-    others were told before. Its tag says so, so that it need not be parsed to know."""
+    others were announced before. That stands in its tag, so that it need not be parsed to know."""
     names = bundle.names_area("#", ())
     tag = 0 if is_last else 1
     return bundle.draft(names, 0, Service.AGREED, _encode(groups), flags=Flag.GROUPS, tag=tag)
@@ -94,7 +94,7 @@ def is_last_of_groups(header: bundle.Header) -> bool:
 
 
 def parse_groups(data: bytes | bytearray | memoryview, header: bundle.Header) -> tuple[HostedGroup, ...]:
-    """What a bundle with the GROUPS flag says."""
+    """The members that a bundle with the GROUPS flag announces."""
     try:
         return _decode_groups(bundle.payloads(bytes(data), header)[0])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,6 +1,6 @@
 """Extensions of a bundle's header: typed fields for what most bundles do not need.
 
-They stand one after the other in an area behind the names, whose size the header says:
+They stand one after the other in an area behind the names, whose size is in the header:
 
     offset size  field
      0     2    type           the highest bit is SKIPPABLE
@@ -8,8 +8,8 @@ They stand one after the other in an area behind the names, whose size the heade
      4          value
 
 Types ascend, so that each stands there once and equal extensions have equal bytes. The area has at most
-`limits.EXTENSIONS_MAX_BYTES`. Who reads a bundle passes on all of its bytes, those of extensions that it does
-not know, too. A type that is not known and may not be skipped makes the bundle a BadFrame: what it says could
+`limits.EXTENSIONS_MAX_BYTES`. A reader of a bundle passes on all of its bytes, those of extensions that it
+does not know, too. A type that is not known and may not be skipped makes the bundle a BadFrame: it could
 change what the bundle means.
 
 Who may write what: no type is defined yet, so no daemon writes any, and a daemon refuses a client's bundle
@@ -31,7 +31,7 @@ SKIPPABLE = 0x8000
 KNOWN_TYPES: frozenset[int] = frozenset()
 """Types that this version understands."""
 CLIENT_TYPES: frozenset[int] = frozenset()
-"""Those of them that a client may write."""
+"""The known types that a client may write."""
 
 _HEAD = Layout("!HH")
 HEAD_BYTES = _HEAD.size

@@ -5,7 +5,7 @@ frame is a bundle as in `bundle`; a control frame carries one of the values belo
 
 A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
 bundles, Join, Leave, AskStatus and Disconnect in any order; the daemon sends bundles, View, Signal, Left,
-Status, Problem and, to those who want it, Slow. Goodbye is the daemon's last word and says why.
+Status, Problem and, to sessions that want it, Slow. Goodbye is the daemon's last frame and has the reason.
 
 The papers leave the connection of a client open; what it is told of views and signals follows thesis 2.2.4.
 """
@@ -40,7 +40,7 @@ class FrameKind(IntEnum):
 
 
 class Connect(Struct, frozen=True, tag="connect"):
-    """First word of a client. An empty name lets the daemon choose one."""
+    """The first frame of a client. An empty name lets the daemon choose one."""
 
     version: int
     name: str = ""
@@ -69,7 +69,7 @@ class Leave(Struct, frozen=True, tag="leave"):
 
 
 class Disconnect(Struct, frozen=True, tag="disconnect"):
-    """Last word of a client: everything sent before it is ordered, then the session leaves its groups."""
+    """A client's last frame: everything sent before it is ordered, then the session leaves its groups."""
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
@@ -86,13 +86,13 @@ class AskStatus(Struct, frozen=True, tag="ask-status", omit_defaults=True):
     """Where the page begins; empty for the first one, which has everything else, too."""
     groups: _Count | None = None
     members: _Count | None = None
-    """Of each group."""
+    """No more than so many members of each group are wanted; None: all that fit."""
     sessions: _Count | None = None
-    """No more than so many are wanted; None: all that fit."""
+    """No more than so many sessions are wanted; None: all that fit."""
 
 
 class Welcome(Struct, frozen=True, tag="welcome"):
-    """The daemon takes the session: what it is called from now on, and by whom."""
+    """The daemon accepts the session, and names it and itself."""
 
     version: int
     session: int
@@ -104,7 +104,7 @@ class Welcome(Struct, frozen=True, tag="welcome"):
 
 
 class Refuse(Struct, frozen=True, tag="refuse"):
-    """The daemon does not take this session."""
+    """The daemon does not accept this session."""
 
     code: str
     reason: str
@@ -171,7 +171,7 @@ _from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(From
 _from_daemon: msgspec.msgpack.Decoder[FromDaemon] = msgspec.msgpack.Decoder(FromDaemon)
 
 _NOT_A_VALUE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What the decoder says to bytes that are no value: also to text that is not UTF-8 and to endless nesting."""
+"""What the decoder raises for bytes that are no value: also for text that is not UTF-8 and deep nesting."""
 _REASON_MAX_CHARACTERS = 200
 
 

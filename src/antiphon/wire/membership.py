@@ -1,10 +1,10 @@
-"""What daemons say about who is there: beats and proposals, as MessagePack in packets that belong to no link.
+"""What daemons announce for the membership: beats and proposals, as MessagePack in packets without a link.
 
 Follows: Spread thesis 6.1.2, which leaves the layout open. A beat without stations is its ALIVE, one with
 stations its JOIN, a proposal its NEWMEMB.
 Deviations: REFER is a field (every beat names its sender's representative); a beat carries clock values, so
-that each side knows whether it is heard by the other and how long a round trip takes; stations tell which
-daemons work with which, not only who is there.
+that each side knows whether the other receives it and how long a round trip takes; stations announce which
+daemons reach which, not only which are alive.
 """
 
 from collections.abc import Iterable
@@ -22,12 +22,12 @@ left out, but a view stood still because of it lately."""
 
 
 class Station(Struct, frozen=True, array_like=True):
-    """What one daemon says of itself while views are gathered; others pass it on."""
+    """What one daemon announces of itself while views are gathered; others pass it on."""
 
     daemon: int
     incarnation: int
     serial: int
-    """Of two words of one daemon, the one with the greater serial is the newer."""
+    """Of two stations of one daemon, the one with the greater serial is the newer."""
     view: int
     """The daemon view that works for it, 0 if it has lost its view."""
     company: int
@@ -44,14 +44,14 @@ class Station(Struct, frozen=True, array_like=True):
 
 
 class Beat(Struct, frozen=True, array_like=True):
-    """A sign of life, and where its sender stands."""
+    """A sign of life, and the state of its sender."""
 
     clock_us: int
-    """Of the sender, monotonic."""
+    """The sender's monotonic clock."""
     echo_us: int
     """The newest such value that it had from the receiver; 0: none."""
     question: bool
-    """Whether an answer is wanted."""
+    """Whether the sender requests an answer."""
     state: int
     """Place of the sender's membership state in thesis 6.1.1."""
     engaged: int
@@ -80,8 +80,8 @@ class Proposal(Struct, frozen=True, array_like=True):
     incarnations: tuple[int, ...]
     links: tuple[bytes, ...]
     """For each member a mask of the later ones to which it has a link, little end first; bit 0 is the next
-    member. In a site everybody has a link to everybody: as pairs, those of 64 daemons would take 6 KB and
-    those of eight such sites more than any datagram holds."""
+    member. In a site each two daemons have a link: as pairs, the links of 64 daemons would take 6 KB and
+    those of eight such sites more than fits a datagram."""
 
     @classmethod
     def of(

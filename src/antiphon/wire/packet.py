@@ -22,7 +22,7 @@ The first 16 bytes are the same in all versions, see `versions`.
 The checksum of UDP has 16 bits, and not every path computes it: a packet that was changed on its way is
 dropped, which the links repair like any other loss.
 
-The counter will be the nonce of a seal. So a packet that is sent again gets a new one, and with it a new
+The counter will be the nonce of a seal. So a packet that is retransmitted gets a new one, and with it a new
 checksum; copies of one datagram for several receivers are the same bytes and share it. Receivers do not
 check it yet.
 
@@ -112,11 +112,11 @@ class PacketKind(IntEnum):
     TOKEN = 8
     """The right to send on a ring, handed to the next member."""
     HURRY = 9
-    """A member of a ring wants the token from the one that keeps it."""
+    """A member of a ring requests the token from the member at which it rests."""
     HELD = 10
-    """Nothing is to be done on a ring: the sender keeps the token for a while."""
+    """Nothing is to be done on a ring: the token rests at the sender for a while."""
     PROBE = 11
-    """Sent by multicast: does it get through? Never seen by the protocols."""
+    """Sent by multicast, to find out whether it arrives. Never seen by the protocols."""
     PROBED = 12
     """The answer to a probe, sent by unicast."""
 
@@ -167,7 +167,7 @@ class Fragment(Struct, frozen=True, dict=True):
     body: bytes | bytearray | memoryview
 
     def look(self) -> Start:
-        """What the bundle says at its beginning, for a fragment that has it; BadFrame if it is none.
+        """What stands at the beginning of the bundle, for a fragment that has it; BadFrame if it is none.
 
         It is read once, however many ask: the answer stays beside the fields, where it is no part of the
         value.
@@ -179,7 +179,7 @@ class Fragment(Struct, frozen=True, dict=True):
 
 
 class Update(Struct, frozen=True):
-    """A segment's word on where it stands: all its bundles up to `number` are out, its next one is later than
+    """A segment announces where it stands: all its bundles up to `number` are out, its next one is later than
     `lts`, its daemons have everything up to `aru`."""
 
     source: int
@@ -201,7 +201,7 @@ class Skip(Struct, frozen=True):
 
 
 class Pressure(Struct, frozen=True):
-    """The sessions of one daemon that do not keep up with their output: whoever sends to them is to wait.
+    """The sessions of one daemon that do not keep up with their output: their senders are to wait.
 
     It is valid for `limits.PRESSURE_VALID_US`, or until one with a greater serial comes.
     """
@@ -244,7 +244,7 @@ class Ack(Struct, frozen=True):
 
 
 class Nack(Struct, frozen=True):
-    """Everything up to `aru` came; the ranges did not, and are asked for again."""
+    """Everything up to `aru` came; the ranges did not, and are requested."""
 
     head: Head
     aru: int
@@ -253,7 +253,7 @@ class Nack(Struct, frozen=True):
 
 
 class Loose(Struct, frozen=True):
-    """A packet whose body is read elsewhere: of the membership, or a ring's token and what is said of it."""
+    """A packet whose body is read elsewhere: of the membership, or a ring's TOKEN, HURRY or HELD."""
 
     head: Head
     body: bytes
@@ -266,7 +266,7 @@ Packet = Hello | Data | Ack | Nack | Loose
 
 
 def capacity(packet_bytes: int) -> int:
-    """Bytes of items that a data packet of `packet_bytes` holds, beside the room for a tag or checksum."""
+    """Bytes of items that fit a data packet of `packet_bytes`, beside the room for a tag or checksum."""
     return packet_bytes - HEAD_BYTES - SEAL_TAG_BYTES
 
 
@@ -288,7 +288,7 @@ def head(prefix: bytes, number: int = 0, *, counter: int) -> bytes:
 
 
 def check(buffers: Iterable[bytes | memoryview]) -> bytes:
-    """What a packet that begins with these buffers ends in."""
+    """The checksum of a packet that begins with these buffers."""
     found = 0
     for buffer in buffers:
         found = crc32(buffer, found)
@@ -302,7 +302,7 @@ def whole(prefix: bytes, body: bytes = b"", number: int = 0, *, counter: int) ->
 
 
 def again(sent: bytes, counter: int) -> bytes:
-    """A packet that was sent before as a new datagram: all the same but for its counter."""
+    """A packet to be retransmitted, as a new datagram: its bytes with a new counter."""
     data = sent[:_PREFIX_BYTES] + _COUNTER.pack(counter) + sent[_COUNTER_END:-CHECK_BYTES]
     return data + _CHECK_PACK(crc32(data))
 
@@ -465,7 +465,7 @@ def _parse_pressure(body: bytes) -> Pressure:
 
 
 def _check_counters(number: int, lts: int, aru: int) -> None:
-    """What no honest daemon can have counted up to would make ours run over."""
+    """BadPacket for counters that no correct daemon reaches: they would make ours overflow."""
     if number > limits.COUNTER_MAX or lts > limits.COUNTER_MAX or aru > limits.COUNTER_MAX:
         raise BadPacket("item: impossible counter")
 

@@ -1,15 +1,15 @@
-"""What stands on a TCP connection between two daemons: frames, each with a packet, after a greeting.
+"""The bytes of a TCP connection between two daemons: frames, each with a packet, after a greeting.
 
     offset size  field
      0     4    length         of what follows, at most limits.PACKET_MAX_BYTES; 0: only a sign of life
      4          a packet as it is on UDP, see `packet`
 
-The first frame in each direction is a greeting. Whoever has dialled speaks first.
+The first frame in each direction is a greeting. The side that has dialled sends its greeting first.
 
     offset size  field
      0     1    magic          0xA8
      1     1    version        1
-     2     1    answer         0: come in. Otherwise why not, see Answer; the connection ends
+     2     1    answer         0: accepted. Otherwise why not, see Answer; the connection ends
      3     1    zero
      4     4    digest         of the configuration
      8     2    sender         daemon number
@@ -41,23 +41,23 @@ GREETING_BYTES = _GREETING.size
 
 
 class Answer(IntEnum):
-    """What a greeting says beside who its sender is."""
+    """Whether the sender of a greeting accepts the connection, and if not, why."""
 
     WELCOME = 0
     OTHER_CONFIGURATION = 1
     NOT_A_NEIGHBOUR = 2
-    """Or one with which everything goes over UDP."""
+    """The side that has dialled is no neighbour, or one that is reached over UDP."""
     CROSSED = 3
     """Both sides have dialled, and the other connection stays."""
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The answer as text, for logs and counters."""
         return self.name.lower().replace("_", " ")
 
 
 class Greeting(Struct, frozen=True):
-    """Who is at the other end of a connection."""
+    """The first frame of a connection: the process that sends it, and its answer."""
 
     digest: int
     sender: int
@@ -71,7 +71,7 @@ SIGN_OF_LIFE = _LENGTH.pack(0)
 
 
 def length(size_bytes: int) -> bytes:
-    """What stands before a packet of this size."""
+    """The length field before a packet of this size."""
     return _LENGTH.pack(size_bytes)
 
 

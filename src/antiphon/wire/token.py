@@ -1,24 +1,24 @@
-"""The token of a ring, and the short words around it, as bodies of packets (see `packet`).
+"""The token of a ring, and the control packets around it, as bodies of packets (see `packet`).
 
 TOKEN body:
 
     offset size  field
      0     8    serial         counts the passes of the token
      8     8    link_sequence       number of the newest packet on the ring
-    16     8    link_aru       everybody has got every packet up to this one
-    24     2    link_modifier  who last lowered link_aru; NOBODY: nobody in the last round
-    26     2    site_modifier  the same for site_aru
+    16     8    link_aru       every member has every packet up to this one
+    24     2    link_modifier  the member that last lowered link_aru; NOBODY: none in the last round
+    26     2    site_modifier  the member that last lowered site_aru, or NOBODY
     28     4    flow           packets sent in the last round
     32     8    site_sequence       number of the newest bundle of this segment
     40     8    site_lts       the segment's next bundle is later than this
-    48     8    site_aru       everybody has got every bundle up to this lts
+    48     8    site_aru       every member has every bundle up to this lts
     56     2    count of requests, then so many: daemon (2), first packet number (8), how many (4)
 
-HURRY body: empty. HELD body: serial (8) of the token that its sender keeps for a while.
+HURRY body: empty. HELD body: serial (8) of the token that rests at its sender.
 
 Follows: Spread paper 3.2 and thesis 4.1 for the fields of the token; they leave the layout open.
-Deviations: a serial tells copies of a token apart; requests name ranges and who lacks them. HURRY and HELD
-are our own.
+Deviations: a serial tells copies of a token apart; requests name ranges and the member that lacks them.
+HURRY and HELD are our own.
 """
 
 from struct import Struct as Layout
@@ -36,11 +36,11 @@ _REQUEST = Layout("!HQI")
 _HELD = Layout("!Q")
 
 Request = tuple[int, int, int]
-"""Who lacks packets, the first of them, and how many."""
+"""The member that lacks packets, the first of them, and how many."""
 
 
 class Token(Struct):
-    """What goes round a ring: whoever has it may send."""
+    """The token of a ring: the member that has it may send."""
 
     serial: int
     link_sequence: int

@@ -76,27 +76,27 @@ def fragment_train(
 _train_layouts: dict[int, Layout] = {}
 
 
-def parse_train(data: memoryview, segment_bytes: int) -> list[Packet | BadPacket]:
-    """Every packet of a datagram (`segment_bytes` >= its size) or of a train, in order.
+def parse_train(data: memoryview, stride_bytes: int) -> list[Packet | BadPacket]:
+    """Every packet of a datagram (`stride_bytes` >= its size) or of a train, in order.
 
     What cannot be read stands as a BadPacket in its place: the packets beside it still count.
     """
     size = len(data)
-    if size <= segment_bytes:
+    if size <= stride_bytes:
         return [_read(data)]
-    if segment_bytes <= 0:
+    if stride_bytes <= 0:
         return [BadPacket("train: impossible packet size")]
-    count = size // segment_bytes
+    count = size // stride_bytes
     at = 0
     found: list[Packet | BadPacket] = []
-    if count > 1 and FRAGMENT_PACKET_BYTES + CHECK_BYTES < segment_bytes <= limits.PACKET_MAX_BYTES:
-        merged = _parse_fragment_train(data[: count * segment_bytes], segment_bytes, count)
+    if count > 1 and FRAGMENT_PACKET_BYTES + CHECK_BYTES < stride_bytes <= limits.PACKET_MAX_BYTES:
+        merged = _parse_fragment_train(data[: count * stride_bytes], stride_bytes, count)
         if merged is not None:
             found.append(merged)
-            at = count * segment_bytes
+            at = count * stride_bytes
     while at < size:
-        found.append(_read(data[at : at + segment_bytes]))
-        at += segment_bytes
+        found.append(_read(data[at : at + stride_bytes]))
+        at += stride_bytes
     return found
 
 
@@ -107,16 +107,16 @@ def _read(data: memoryview) -> Packet | BadPacket:
         return error
 
 
-def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> Data | None:
+def _parse_fragment_train(data: memoryview, stride_bytes: int, count: int) -> Data | None:
     """The whole train as one Data if its packets continue one another exactly; None to parse one by one."""
-    layout = _train_layouts.get(segment_bytes)
+    layout = _train_layouts.get(stride_bytes)
     if layout is None:
         if len(_train_layouts) >= 256:
             _train_layouts.clear()
-        layout = Layout(f"{_TRAIN_PARTS}{segment_bytes - FRAGMENT_PACKET_BYTES - CHECK_BYTES}xI")
-        _train_layouts[segment_bytes] = layout
+        layout = Layout(f"{_TRAIN_PARTS}{stride_bytes - FRAGMENT_PACKET_BYTES - CHECK_BYTES}xI")
+        _train_layouts[stride_bytes] = layout
     prefixes, counters, numbers, items, offsets, rests, checks = zip(*layout.iter_unpack(data), strict=True)
-    end = segment_bytes - CHECK_BYTES
+    end = stride_bytes - CHECK_BYTES
     step = end - FRAGMENT_PACKET_BYTES
     if (
         prefixes.count(prefixes[0]) != count
@@ -125,7 +125,7 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
         or counters != tuple(range(counters[0], counters[0] + count))
         or numbers != tuple(range(numbers[0], numbers[0] + count))
         or offsets != tuple(range(offsets[0], offsets[0] + step * count, step))
-        or checks != tuple(map(crc32, [data[at : at + end] for at in range(0, len(data), segment_bytes)]))
+        or checks != tuple(map(crc32, [data[at : at + end] for at in range(0, len(data), stride_bytes)]))
     ):
         return None
     magic, version, kind, seal, digest, sender, receiver, incarnation, view = PREFIX.unpack(prefixes[0])
@@ -139,7 +139,7 @@ def _parse_fragment_train(data: memoryview, segment_bytes: int, count: int) -> D
     )
     if not well_formed:
         return None
-    body = b"".join([data[at : at + step] for at in range(FRAGMENT_PACKET_BYTES, len(data), segment_bytes)])
+    body = b"".join([data[at : at + step] for at in range(FRAGMENT_PACKET_BYTES, len(data), stride_bytes)])
     packet_head = Head(kind, digest, sender, receiver, incarnation, view, counters[0], numbers[0])
     fragment = Fragment(source, number, destinations, total, offsets[0], body)
     return Data(packet_head, count, [fragment], len(data))

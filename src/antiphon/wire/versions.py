@@ -7,10 +7,10 @@
      3     1                   of a packet the number of the key that seals it
      4     4    digest         of the configuration
      8     2    sender         daemon number
-    10     2    receiver       daemon number, or everybody in the sender's ring
+    10     2    receiver       daemon number, or EVERYBODY: all members of the sender's ring
     12     4    incarnation    of the sender's process
 
-These fields stay where they are in all versions to come, so that a daemon can name the one that speaks
+These fields stay where they are in all versions to come, so that a daemon can name a daemon that speaks
 another version. Greetings of any version have at most GREETING_MAX_BYTES.
 
 The papers leave layouts and versions open.
@@ -42,18 +42,18 @@ class OtherVersion(BadPacket):
 
 
 def check(data: bytes | memoryview, what: str, magic: int, ours: int) -> None:
-    """OtherVersion for what is one, whatever its size."""
+    """Raise OtherVersion for a packet or greeting of another version, whatever its size."""
     if len(data) >= BEGINNING_BYTES and data[0] == magic and data[1] != ours:
         raise OtherVersion(data, what, ours)
 
 
 def kind_of(start: bytes | memoryview) -> int | None:
-    """What a packet is for; None if it is too short to say."""
+    """The kind of a packet; None if it is too short to have one."""
     return start[_KIND_AT] if len(start) > _KIND_AT else None
 
 
 def sender_of(start: bytes | memoryview) -> int | None:
-    """Who says that it has sent a packet; None if it is too short to say."""
+    """The daemon that a packet names as its sender; None if it is too short to name one."""
     if len(start) < BEGINNING_BYTES:
         return None
     return int(_SENDER.unpack_from(start, _SENDER_AT)[0])

@@ -1,1 +1,1 @@
-"""Groups: sessions, who is a member of what, and to whom a bundle goes."""
+"""Groups: sessions, their memberships, and the sessions to which a bundle is delivered."""

@@ -4,9 +4,9 @@ The driver keeps the output; the node is told how much waits when that leaves th
 Three marks make the bands, with room between rising and falling so that a session is not warned again and
 again:
 
-    more than soft       it is behind, and warned: with the policy "disconnect" those who send to it wait,
+    more than soft       it is behind, and warned: with the policy "disconnect" its senders are stopped,
                          with "drop-unreliable" unreliable messages are no longer queued for it
-    more than 2 x soft   it is far behind: now those who send to it wait in any case
+    more than 2 x soft   it is far behind: now its senders are stopped in any case
     at most soft / 2     it keeps up again
 
 A session that is far behind and has come down to the soft limit is behind. The driver ends a session for
@@ -35,9 +35,9 @@ class Band(Struct, frozen=True):
     low_bytes: int
     high_bytes: int
     notice: SlowReceiver | None = None
-    """The session has fallen behind, or keeps up again."""
+    """The notice that the session has fallen behind, or keeps up again; None if neither is new."""
     is_wanted: bool = False
-    """Whether the session wants to be told: the driver writes the notice before what waits for it."""
+    """Whether the session wants the notice: then the driver writes it before the output that waits."""
 
 
 def lag_after(lag: Lag, waiting_bytes: int, soft_bytes: int) -> Lag:
@@ -60,6 +60,6 @@ def marks_of(lag: Lag, soft_bytes: int) -> tuple[int, int]:
     return soft_bytes, sys.maxsize
 
 
-def holds_senders(lag: Lag, policy: SlowPolicy) -> bool:
-    """Whether those who send to such a session wait for it."""
+def stops_senders(lag: Lag, policy: SlowPolicy) -> bool:
+    """Whether such a session stops its senders."""
     return lag >= (Lag.BEHIND if policy == "disconnect" else Lag.FAR_BEHIND)

@@ -1,19 +1,19 @@
-"""Whose sends wait for whom: pressure goes from a slow receiver to those who send to it, and to no others.
+"""Which bundles wait for which receiver: a slow session stops those who send to it, and no others.
 
 A session for which too much output waits is *slow*. What is sent to it, to a group that it is a member of or
 to its private name, waits at the daemons of the senders; whatever has no slow receiver goes on. Each daemon
 announces its slow sessions to all others (`wire.packet.Pressure`), which know the groups of every session and
 so find out by themselves what has to wait. An announcement is repeated while it is true and expires when it
-is not, so that none can outlive the daemon that made it. It goes on from one daemon view to the next at those
-who move along together: if it ended with the view, each change would let every sender put as many bytes on
-their way to the slow session as the order has room for.
+is not, so that none can outlive the daemon that made it. It goes on from one daemon view to the next at the
+daemons that move along together: if it ended with the view, each change would let every sender put as many
+bytes on their way to the slow session as the order has room for.
 
 Patience is limited:
 
     slow_patience_ms       how long the senders to a slow session wait while it reads next to nothing; every
                            `limits.SLOW_STEP` of its soft limit that it reads renews this
-    slow_own_patience_ms   the same for what the slow session itself sends to its own groups: a program that
-                           sends before it reads would otherwise wait for itself
+    slow_own_patience_ms   how long the slow session itself waits with what it sends to its own groups: a
+                           program that sends before it reads would otherwise wait for itself
 
 When patience is over, only the session's queue grows, up to the hard limit, until it has caught up.
 """
@@ -32,15 +32,15 @@ from antiphon.wire.packet import SERIALS, Pressure
 
 
 class _Slow(Struct):
-    """A session of this daemon that senders wait for."""
+    """A session of this daemon that stops its senders."""
 
     session: Session
     until_us: int
     """When the senders' patience ends."""
     own_until_us: int | None
-    """When its own patience with itself ends; None if it has ended."""
+    """When the session stops waiting for itself; None if it has."""
     read_bytes: int
-    """What it had read in all when patience was last renewed."""
+    """How many bytes it had read in all when the senders' patience was last renewed."""
     feeds_itself: bool = False
     """Whether it has sent something to itself when its own patience had ended, since it fell behind: that may
     still wait for it, however much it has read of what came before."""
@@ -56,7 +56,7 @@ class _Announced(Struct):
 
 
 class Backpressure:
-    """The slow sessions that senders at one daemon wait for."""
+    """The slow sessions for which senders at one daemon wait."""
 
     def __init__(
         self, me: int, daemon_names: tuple[str, ...], settings: Settings, membership: Membership
@@ -72,9 +72,9 @@ class Backpressure:
         self._slow: dict[int, _Slow] = {}  # by session number
         self._others: dict[int, _Announced] = {}  # by daemon
         self._serial = 0
-        self._announced: tuple[int, ...] = ()  # what others were last told
+        self._announced: tuple[int, ...] = ()  # the sessions of the last announcement
         self._announced_us = -limits.PRESSURE_PAUSE_US
-        self._is_new_view = False  # whether others are to be told at once
+        self._is_new_view = False  # whether an announcement is due at once
 
     # Sessions of this daemon ------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Backpressure:
     # Announcements ----------------------------------------------------------------------------------------
 
     def begin_view(self, together: Collection[int], now_us: int) -> None:
-        """A daemon view is installed. What was announced by those who come along counts as if it were new:
+        """A daemon view is installed. What daemons that come along announced counts as if it were new:
         without a view they could not repeat it."""
         self._others = {daemon: told for daemon, told in self._others.items() if daemon in together}
         for announced in self._others.values():
@@ -124,7 +124,7 @@ class Backpressure:
         )
 
     def announcement(self, source: int, now_us: int) -> Pressure | None:
-        """What the other daemons are to be told now, if anything."""
+        """The announcement that is due now, if any."""
         if self._announce_us() > now_us:
             return None
         self._announced = self._to_announce()
@@ -135,7 +135,7 @@ class Backpressure:
         return Pressure(source, self._me, self._serial, sessions)
 
     def _to_announce(self) -> tuple[int, ...]:
-        """Those who fell behind first; for others beyond the limit only senders of this daemon wait."""
+        """The sessions that fell behind first; those beyond the limit stop only senders of this daemon."""
         return tuple(self._slow)[: limits.PRESSURE_SESSIONS_MAX]
 
     def _announce_us(self) -> int:
@@ -179,10 +179,10 @@ class Backpressure:
     # Questions --------------------------------------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        """Whether any sender may have to wait."""
+        """Whether any sender may have to wait: some session is slow."""
         return bool(self._slow or self._others)
 
-    def holds(self, session: Session, pending: Pending) -> bool:
+    def must_wait(self, session: Session, pending: Pending) -> bool:
         """Whether a bundle of a session of ours has to wait. Joins, leaves and ends never do: they are short,
         and often the end of the trouble."""
         if pending.event is not None:
@@ -219,10 +219,10 @@ class Backpressure:
 
     @property
     def slow_names(self) -> list[str]:
-        """The sessions of this daemon that senders wait for."""
+        """The sessions of this daemon for which senders wait."""
         return [slow.session.private_name for slow in self._slow.values()]
 
     @property
     def other_names(self) -> list[str]:
-        """The sessions of other daemons that senders of this one wait for."""
+        """The sessions of other daemons for which senders of this one wait."""
         return sorted(name for announced in self._others.values() for name in announced.sessions.values())

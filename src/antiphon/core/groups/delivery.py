@@ -1,4 +1,4 @@
-"""To whom a bundle goes here: local members of its groups, each once.
+"""The local receivers of a bundle: the members of its groups at this daemon, each once.
 
 Costs are per bundle: the receivers of a set of groups are worked out once and kept until a local
 membership changes.
@@ -19,7 +19,7 @@ from antiphon.wire.events import GroupEvent
 _CACHE_MAX = 4_096
 
 Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview, Header | None]]
-"""Session numbers, a frame for them, and of a bundle its header, so that nobody need parse it again."""
+"""Session numbers, a frame for them, and the header of a bundle, which need not be parsed again."""
 Endings = list[tuple[int, frames.Goodbye]]
 
 
@@ -47,11 +47,11 @@ class Delivery:
         """A session of this daemon came, went, joined or left."""
         self._receivers.clear()
 
-    def has_settled_member(self, group: str) -> bool:
+    def has_staying_member(self, group: str) -> bool:
         """Whether a session here is a member of `group` and has not asked to leave it."""
         known = self.membership.groups.get(group)
         return known is not None and any(
-            (session := self._sessions.get(number)) is not None and session.is_settled_in(group)
+            (session := self._sessions.get(number)) is not None and session.is_staying_in(group)
             for number in known.sessions_at(self._me)
         )
 
@@ -70,7 +70,7 @@ class Delivery:
             self._output.append((receivers, bundle, header))
 
     def _drop_for_the_slow(self, receivers: tuple[int, ...], header: Header) -> tuple[int, ...]:
-        """Those of the receivers who get an unreliable bundle; what the others miss is counted."""
+        """The receivers that get an unreliable bundle; what the others miss is counted."""
         dropping = self._sessions.dropping
         messages = header.message_count - (1 if header.flags & Flag.BATCH else 0)
         for number in receivers:
@@ -118,8 +118,8 @@ class Delivery:
         return 1 + len(event.sessions) + sum(change.steps for change in changes)
 
     def _end(self, number: int) -> None:
-        """A session is over, and its name is free. Its client is told now and not when the end is ordered:
-        whoever has heard the last word may come back with the same name at once."""
+        """A session is over, and its name is free. Its client gets the Goodbye now and not when the end is
+        ordered: a client that has it may come back with the same name at once."""
         session = self._sessions.get(number)
         if session is None:
             return
@@ -128,8 +128,8 @@ class Delivery:
             self._endings.append((number, frames.Goodbye("bye", "disconnected as asked")))
 
     def tell_accepted(self, accepted: dict[int, int]) -> None:
-        """Tell the sessions that want to know which of their messages are everywhere: by session, the
-        sequence of the newest one. Empties what it is given."""
+        """Acknowledge to the sessions that want it which of their messages are everywhere: by session, the
+        sequence of the newest one. Empties `accepted`."""
         for number, sequence in accepted.items():
             session = self._sessions.get(number)
             if session is not None and session.accepts and not session.is_leaving:
@@ -164,8 +164,8 @@ class Delivery:
         self.changed()
 
     def _tell(self, change: Change, cause: Member | None = None) -> None:
-        """Views go to every local member that wants them, and to whoever joined or left in any case, because
-        it waits for that; a newcomer has no previous view."""
+        """Deliver a view to every local member that wants views, and in any case to the session that
+        joined or left, because it waits for that; a newcomer has no previous view."""
         self._tell_local(change, cause)
         if self._observer is not None and change.made is not None:
             self._observer.regrouped(change.made, change.sessions)

@@ -1,7 +1,7 @@
-"""What becomes of each bundle that the order hands up: delivery is dispatched here, and nowhere else.
+"""What is done with each bundle that the order delivers: deliveries are dispatched here, and nowhere else.
 
 Bundles of a view that works and those that are delivered at its end take the same ways. What differs between
-the two stands in a `Passage`: under which identifier a view of a group is told, what comes before and after,
+the two stands in a `Passage`: the identifiers of the views of groups, what comes before and after a delivery,
 and what is dropped.
 """
 
@@ -32,7 +32,7 @@ class Passage(Protocol):
 
     @property
     def merging(self) -> Merging | None:
-        """While the groups are being put together."""
+        """The GROUPS messages so far, while the groups are being put together."""
 
     @property
     def drops(self) -> bool:
@@ -51,7 +51,7 @@ class Passage(Protocol):
         """A join, leave or disconnect is about to take effect: how the views that it makes are called."""
 
     def after_event(self, entry: Entry, event: GroupEvent) -> None:
-        """It has taken effect."""
+        """The event has taken effect."""
 
 
 class Dispatcher:
@@ -69,7 +69,7 @@ class Dispatcher:
         if not flags & ~Flag.CLIENT:
             self._message(entry, passage)
         elif flags & (Flag.LATE | Flag.CONTROL | Flag.ORDER):
-            return None  # they were of use when they came in
+            return None  # they took effect when they came in
         elif flags & Flag.GROUPS:
             return self._groups(entry, passage)
         else:

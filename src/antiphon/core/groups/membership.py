@@ -1,17 +1,17 @@
-"""Who is a member of which group, everywhere, and who must be told.
+"""The members of every group, at all daemons, and the views that follow from each change.
 
 Follows: thesis 3.4.1 and 6.4 (figures 6.18 to 6.27).
 Deviations:
 - 3.4.2: the thesis prunes conservatively from the moment a join is *seen*. That is not enough: a sender that
   has not seen the join yet may be ahead in lts, so that its message is ordered after the join but was pruned
-  from the joiner's site. Here a sender that sees a join sends such messages again (LATE bundles). The
+  from the joiner's site. Here a sender that sees a join retransmits such messages (LATE bundles). The
   joiner's daemon delivers its first join to a group only when every other daemon is known to have seen it,
-  and until then vouches for nothing from the join on; so such messages come in time, and safe ones wait.
+  and until then acknowledges nothing from the join on; so such messages come in time, and safe ones wait.
 - figure 6.22: when daemons are lost and others come at once, the thesis installs one view after the merge.
   Two daemons that were cut off from each other could then both come from the same view of a group without
   having delivered the same messages in it, against 2.7. Here a group that lost members always gets a view of
   those who remain first (cause NETWORK), and the merged view after it (cause MERGE).
-- view identifiers carry a branch instead of a negative index, see `types.ViewId`: 2.20 holds for clients, too
+- view identifiers carry a branch instead of a negative index, see `types.ViewId`: clients have 2.20, too
 - after the signal, leaves are followed by a view as joins are (the thesis leaves it out, figure 6.21)
 """
 
@@ -26,7 +26,7 @@ Mark = Callable[[str], tuple[ViewId, frozenset[int] | None]]
 """For a group that an event is about to change: the identifier of its next view and, after the signal, the
 daemons whose members come along to the next daemon view."""
 Row = tuple[int, HostedGroup]
-"""What a daemon tells of its members of a group."""
+"""A daemon, and what it announces of its members of a group."""
 _NO_SESSIONS: Mapping[int, None] = {}
 
 
@@ -36,7 +36,7 @@ class Group:
     def __init__(self, name: str) -> None:
         self.name = name
         self.members: dict[Member, str] = {}
-        """In the order of their joins."""
+        """The names of the members, in the order of their joins."""
         self.hosts: dict[int, dict[int, None]] = {}
         """By daemon, the sessions of its members in the order of their joins; only daemons that have some."""
         self.view = ViewId(0, 0, 0, 0)
@@ -139,13 +139,13 @@ class Change:
 
     @property
     def sessions(self) -> Iterator[Member]:
-        """Whom the view means: its members, then those in `changed` who are gone."""
+        """The sessions that the view names: its members, then those in `changed` that are gone."""
         yield from self.group.members
         yield from self._departed if self.gone is None else (self.gone,)
 
     @property
     def view(self) -> View:
-        """As the members that were there before see it."""
+        """The view as it is for the members that were in the group before."""
         if self.made is None:
             self.made = self._make()
         return self.made
@@ -208,7 +208,7 @@ class Membership:
         return sorted(found)
 
     def count_of(self, member: Member) -> int:
-        """Of how many groups it is a member."""
+        """The number of groups of which `member` is one."""
         return len(self._of.get(member, ()))
 
     def apply(
@@ -317,7 +317,7 @@ class Membership:
             self._of.pop(member, None)
 
     def hosted(self, daemon: int) -> Iterator[HostedGroup]:
-        """What a daemon says in its GROUPS messages."""
+        """What a daemon announces in its GROUPS messages."""
         for name in sorted(self.groups):
             group = self.groups[name]
             if daemon not in group.hosts:
@@ -336,8 +336,8 @@ class Membership:
         """All members of all groups are known (ComputeNotify, figure 6.24): group by group, the view of each
         whose members do not all come from the same view.
 
-        If what those who came along told `is_known` here, `rows` has only what others told, and groups of
-        which these told nothing are as they were.
+        `is_known`: the members at the daemons that came along are known here. Then `rows` has only what other
+        daemons announced, and groups that these did not announce are as they were.
         """
         before = dict(self.groups)
         if not is_known:
@@ -363,7 +363,7 @@ class Membership:
         old: Group | None,
         view_id: ViewId,
     ) -> tuple[Group, Change | None]:
-        """One group from those who come from each of several views, or from one."""
+        """One group from the members that come from each of several views, or from one."""
         group = self.groups[name] = Group(name)
         for part_id in sorted(parts):
             parts[part_id].sort()

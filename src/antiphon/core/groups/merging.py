@@ -1,7 +1,10 @@
-"""Groups put together again after daemons have come (the state GGATHER of thesis 6.4.6).
+"""Groups put together again after daemons have come.
 
-While it lasts no client message is ordered here. Daemons that are done earlier may send already; what they
-send is ordered after every GROUPS message, whatever its service (the thesis takes that for granted).
+Follows: thesis 6.4.6 (the state GGATHER, figures 6.23 to 6.25).
+Deviations: a daemon may need several GROUPS messages for its members. No message of a client is ordered in
+this state, but daemons that have left it earlier may send already: what they send is ordered after every
+GROUPS message, whatever its service, where the thesis takes for granted that nothing else comes in.
+Checked by: tests/paper/test_group_merging.py.
 """
 
 from collections.abc import Iterable
@@ -11,10 +14,10 @@ from antiphon.wire.events import HostedGroup
 
 
 class Merging:
-    """The GROUPS messages of one daemon view: each daemon tells its members in one or more of them.
+    """The GROUPS messages of one daemon view: each daemon announces its members in one or more of them.
 
-    What daemons tell that have come along from the same view is `known` already, if groups were whole in it,
-    and is not looked at.
+    The members at the daemons in `known` are known already: these daemons have come along from the same view,
+    and groups were whole in it. Their GROUPS messages are not read.
     """
 
     def __init__(self, members: Iterable[int], known: frozenset[int] = frozenset()) -> None:

@@ -5,7 +5,7 @@ Deviations: with tens of thousands of groups this is seconds of work. The view i
 and each call of `Node.settle` does a slice of it (`limits.SLICE_STEPS`), so that signs of life go out and
 come in between. No client notices where a slice ends: until all of it is done nothing of the new view is
 delivered, and no client's message is ordered. If the view is lost meanwhile, the rest is done at once, before
-it is left. A daemon tells its members in as many GROUPS messages as it takes (`limits.GROUPS_PART_STEPS`
+it is left. A daemon announces its members in as many GROUPS messages as it takes (`limits.GROUPS_PART_STEPS`
 each); the last one is marked, and groups are put together where the last one of the last daemon stands in the
 agreed order.
 """
@@ -36,7 +36,7 @@ class Host(Protocol):
         """Send a GROUPS message."""
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
-        """The groups have entered a state that others want to know of."""
+        """The groups have entered a state that observers are told of."""
 
     def ended(self, transition: Transition) -> None:
         """Everything of the old view is done."""
@@ -52,10 +52,10 @@ class Regrouping:
         self.slice_steps = limits.SLICE_STEPS
         """How much is done in one call of `Node.settle`."""
         self.part_steps = limits.GROUPS_PART_STEPS
-        """How much is told in one GROUPS message."""
+        """How much is announced in one GROUPS message."""
         self.state = GroupState.GOP
         self.merging: Merging | None = None
-        """While groups are put together after daemons have come."""
+        """The GROUPS messages so far, while groups are put together after daemons have come."""
         self._host = host
         self._left_steps = 0
         self._work: Work | None = None  # before anything else is delivered
@@ -75,7 +75,7 @@ class Regrouping:
     def _enter(self, reason: GroupReason) -> None:
         before, self.state = self.state, TRANSITIONS[self.state][reason]
         if self.state is GroupState.GGATHER or (before, self.state) == (GroupState.GGATHER, GroupState.GOP):
-            self._host.groups_entered(self.state, reason)  # the others hardly last
+            self._host.groups_entered(self.state, reason)  # the other states hardly last
 
     # Slices -----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What clients ask for, checked at the door and queued in the order of asking."""
+"""The requests of clients, checked and queued in the order in which they come."""
 
 from antiphon import limits
 from antiphon.core.groups.delivery import Frames

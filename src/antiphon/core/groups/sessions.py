@@ -1,4 +1,4 @@
-"""Sessions: the clients of this daemon, what they have asked for, and whose turn it is."""
+"""Sessions: the clients of this daemon, their requests, and which session may send next."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -45,19 +45,19 @@ class Session:
         self.accepts = accepts
         """Whether it is told which of its messages are at every daemon that must have them."""
         self.slow = slow
-        """What becomes of it if it does not keep up."""
+        """The policy that applies if it does not keep up."""
         self.warnings = warnings
-        """Whether it is told then."""
+        """Whether it is warned when it does not keep up."""
         self.lag = Lag.NONE
         """How well it keeps up with its output."""
         self.warned = 0
         """How often it fell behind."""
         self.dropped_messages = 0
-        """Unreliable ones that it was not given because it was behind."""
+        """How many unreliable messages were not delivered to it because it was behind."""
         self.sequence = 1
-        """Of its next message."""
+        """The sequence of its next message."""
         self.last_number = 0
-        """Of its last bundle among the daemon's in this daemon view."""
+        """The number of its last bundle in this daemon view."""
         self.input: deque[Pending] = deque()
         self.input_bytes = 0
         self.groups: dict[str, int] = {}
@@ -66,10 +66,10 @@ class Session:
         self.joins_done = 0
         """How many of its joins have taken effect; they do so in the order of asking."""
         self.is_leaving = False
-        """Its end is ordered or about to be: nothing more goes to it."""
+        """Whether its end is ordered or about to be: nothing more is delivered to it."""
         self.is_connected = True
 
-    def is_settled_in(self, group: str) -> bool:
+    def is_staying_in(self, group: str) -> bool:
         """Whether it is a member of `group` and has not asked to leave it."""
         return 0 < self.groups.get(group, 0) <= self.joins_done
 
@@ -80,8 +80,8 @@ class Sessions:
     Follows: Spread paper, section 2 (one queue a session, priorities): sessions with a higher priority go
     first; among equals, they take turns bundle by bundle. What one session sent stays in its order.
     Deviations:
-    - nobody starves: after `limits.PRIORITY_TURNS` bundles of higher priority the lower one that has waited
-      so long has a turn; so each of P priorities in use gets at least one turn in PRIORITY_TURNS + P
+    - no session starves: after `limits.PRIORITY_TURNS` bundles of higher priority the lower one that has
+      waited so long has a turn; so each of P priorities in use gets at least one turn in PRIORITY_TURNS + P
     - turns alone would not expedite much, since what is under way cannot be overtaken: while a session of
       higher priority is active, lower ones must leave room (`limits.PRIORITY_SHARE`)
     """
@@ -95,7 +95,7 @@ class Sessions:
         self.warned = 0
         self.dropped_messages = 0
         self.dropped_bytes = 0
-        """What was not given to slow sessions, since the start."""
+        """The size of the messages that were not delivered to slow sessions, since the start."""
         self.dropping: set[int] = set()
         """The sessions that get no unreliable messages now."""
         self.viewers: set[int] = set()
@@ -180,7 +180,7 @@ class Sessions:
         self._active_us[session.priority] = now_us
 
     def active_priority(self, now_us: int) -> int:
-        """The highest priority of those who have sent something lately."""
+        """The highest priority of the sessions that have sent something lately."""
         if not self._active_us:
             return 0
         return max(
@@ -218,7 +218,7 @@ class Sessions:
         return list(self._parked.values())
 
     def unpark(self) -> None:
-        """Those who wait for slow receivers may not have to any more: each has its turn again."""
+        """Parked sessions may not have to wait for slow receivers any more: each has its turn again."""
         parked, self._parked = self._parked, {}
         for session in parked.values():
             self._queue(session)
@@ -230,16 +230,16 @@ class Sessions:
         )
 
     def take(
-        self, lowest: int = 0, holds: Callable[[Session, Pending], bool] | None = None
+        self, lowest: int = 0, must_wait: Callable[[Session, Pending], bool] | None = None
     ) -> tuple[Session, Pending] | None:
         """The bundle whose turn it is among those of this priority at least; None if none waits. A session
-        whose first bundle `holds` keeps is left out until `unpark`."""
+        whose first bundle `must_wait` stops is parked until `unpark`."""
         while self._turns and not (lowest and not self.has_turn(lowest)):
             priority = next(iter(self._turns))
             if len(self._turns) > 1:
                 priority = self._pass(priority)
             session = self._turns[priority].popleft()
-            if holds is None or not holds(session, session.input[0]):
+            if must_wait is None or not must_wait(session, session.input[0]):
                 self._passed[priority] = 0
                 return session, self._take_first(session)
             self._parked[session.number] = session

@@ -1,14 +1,14 @@
-"""Sessions that fall behind and catch up: counted, warned, and spared what may be left out."""
+"""Sessions that fall behind and catch up: counted, warned, and not given what may be dropped."""
 
 from antiphon.config import Settings
-from antiphon.core.groups.backlog import Band, Lag, holds_senders, lag_after, marks_of
+from antiphon.core.groups.backlog import Band, Lag, lag_after, marks_of, stops_senders
 from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.types import SlowReceiver
 
 
 class SlowSessions:
-    """Draws the conclusions from how much output waits for each session of one daemon."""
+    """Finds out which sessions of one daemon are slow, from how much output waits for each."""
 
     def __init__(self, settings: Settings, sessions: Sessions, backpressure: Backpressure) -> None:
         self._soft_bytes = settings.output_soft_bytes
@@ -20,13 +20,13 @@ class SlowSessions:
         """So much output waits for a session now, and so much it has read in all; what the driver is to do
         about it."""
         before = session.lag
-        were_waiting = holds_senders(before, session.slow)
+        were_waiting = stops_senders(before, session.slow)
         session.lag = lag_after(before, waiting_bytes, self._soft_bytes)
-        if not holds_senders(session.lag, session.slow):
+        if not stops_senders(session.lag, session.slow):
             self._backpressure.caught_up(session.number)
         elif not were_waiting:
             self._backpressure.behind(session, read_bytes, now_us)
-        else:  # patience with it may be over already; then it is not renewed
+        else:  # the patience with it is not renewed once it is over
             self._backpressure.has_read(session.number, read_bytes, now_us)
         low_bytes, high_bytes = marks_of(session.lag, self._soft_bytes)
         if bool(before) == bool(session.lag):

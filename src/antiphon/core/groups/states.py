@@ -15,9 +15,9 @@ class GroupState(Enum):
     GOP = "gop"
     """Messages flow."""
     GTRANS = "gtrans"
-    """The end of the last daemon view is told to its groups."""
+    """What is left of the last daemon view is delivered to its groups."""
     GGATHER = "ggather"
-    """Daemons have come, and tell one another their members (GROUPS messages)."""
+    """Daemons have come, and announce their members to one another (GROUPS messages)."""
     GGT = "ggt"
     """As GTRANS, after a daemon view in which groups were not whole yet."""
 

@@ -44,7 +44,7 @@ class Transition:
         """`order` and `merging` are those of the view that ends."""
         self.view_id = view_id
         self.merging = merging
-        """While groups that were not whole when the view ended may still become so."""
+        """The GROUPS messages so far, while groups that were not whole when the view ended may become so."""
         self.dropped_bundles = 0
         self.were_apart = False
         """Once all is concluded: whether the groups must be put together anew, because they were not when the
@@ -64,7 +64,7 @@ class Transition:
         self._is_signalled = False
 
     def conclude(self) -> Work:
-        """Deliver the rest, signal, part with those who are lost. Yields the steps of each part of it."""
+        """Deliver the rest, signal, remove the members that are lost. Yields the steps of each part of it."""
         recovery = self.recovery
         rest = self._order.undelivered()
         for entry in rest:
@@ -152,7 +152,7 @@ class Transition:
         return mark
 
     def after_event(self, entry: Entry, event: GroupEvent) -> None:
-        """Those who joined after the signal of their group have to get it, too."""
+        """Sessions that joined after the signal of their group have to get it, too."""
         for name in self._late_views:
             group = self._delivery.membership.groups.get(name)
             if group is not None:
@@ -179,7 +179,7 @@ class Transition:
         return self.recovery.ending.line_of(hosts)
 
     def _signal_all(self) -> Work:
-        """Nothing that follows is certain to reach those who are lost (stranssig)."""
+        """Nothing that follows is certain to reach the members that are lost (stranssig)."""
         if self._is_signalled:
             return
         self._is_signalled = True

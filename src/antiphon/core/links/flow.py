@@ -1,10 +1,15 @@
 """How fast a link may send: fair to the TCP flows beside it.
 
-Follows: Van Jacobson's rules as RMP (section 5) and the Hop protocol (thesis 4.3) use them: round-trip time
-with variance, slow start, additive increase, one multiplicative decrease per window of data, timer back-off;
-plus the paper's maximum window and a leaky bucket with a burst limit for a configured top rate.
-Deviations: the window never falls below four packets, because nacks, not duplicate acks, report a loss and a
-smaller window would leave most losses to the timer.
+Follows: RMP 4.6 for Van Jacobson's rules (variance of the round-trip time, slow start, a window that a nack
+halves, a timer that doubles up to two seconds); Spread paper 3.2 and thesis 4.3 for the Hop protocol's
+fairness to TCP, its maximum window and its leaky bucket with a burst limit.
+Deviations:
+- the window counts packets, not bytes, and the size of packets does not follow it (RMP, figure 4.2)
+- the window is halved once for all losses of one window of data, where RMP remembers the last three lost
+  packets; after a timeout it starts again from its least, as in TCP, where RMP halves it
+- the window never falls below four packets, because nacks, not duplicate acks, report a loss, and a smaller
+  window would leave most losses to the timer
+Checked by: tests/paper/test_hop.py.
 """
 
 from antiphon import limits
@@ -41,8 +46,8 @@ class Regulator:
         self._filled_us = now_us
 
     def measured(self, sample_us: int) -> None:
-        """A round trip took `sample_us`; one that was none by far is left out, or the link would wait for
-        hours before it looks silent."""
+        """A round trip took `sample_us`. An impossible one is left out: with it the link would wait for hours
+        before it looks silent."""
         if sample_us > limits.ROUND_TRIP_MAX_US:
             return
         sample_us = max(1, sample_us)
@@ -57,7 +62,7 @@ class Regulator:
 
     @property
     def timeout_us(self) -> int:
-        """How long to wait for an ack before asking: the time it takes, doubled for each vain wait."""
+        """How long to wait for an ack before a probe: the time that an ack takes, doubled by each timeout."""
         base_us = max(TIMEOUT_MIN_US, self.patience_us + self.ack_delay_us)
         return min(TIMEOUT_MAX_US, base_us * self.backoff)
 
@@ -111,6 +116,6 @@ class Regulator:
             self._tokens_bytes -= size_bytes
 
     def refill_us(self, size_bytes: int) -> int:
-        """How long until the bucket holds `size_bytes`; only with a configured rate."""
+        """How long until the bucket has `size_bytes`; only with a configured rate."""
         lacking = size_bytes - self._tokens_bytes
         return max(1, int(lacking * 1e6 / self._rate_bytes_per_s) + 1)

@@ -1,4 +1,4 @@
-"""Hop: a reliable link between two daemons that never holds a packet back for an earlier one.
+"""Hop: a reliable link between two daemons that never delays a packet for an earlier one.
 
 Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2).
 Deviations:
@@ -7,7 +7,7 @@ Deviations:
 - a link has a handshake and belongs to one daemon view: see `Link`
 - figure 4.2 line 18 compares H_ARU with Next_Packet, which are never equal; what is meant is "nothing is
   missing", and that is what `Reception` asks
-- a failed link is reported and tries on with fresh counts: the membership decides what failure means
+- a failed link is reported and goes on with fresh counts: the membership decides what failure means
 Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the simulator.
 """
 
@@ -24,12 +24,12 @@ from antiphon.wire import packet
 from antiphon.wire.packet import Ack, Data, Hello, Nack, Packet, PacketKind
 
 ACK_PACKETS = 128
-"""An ack goes out after so many packets at the latest (the paper's max_pkt_btw_ack)."""
+"""An ack is sent after so many packets at the latest (the paper's max_pkt_btw_ack)."""
 NACK_RETRY_MIN_US = 2_000
 NACKS_MAX = 24
-"""The k of thesis 4.3: so many vain requests for one packet, on either side, and the link has failed."""
+"""The k of thesis 4.3: after so many nacks for one packet, on either side, the link has failed."""
 PROBES_MAX = 12
-"""So many questions without any answer, and the link has failed."""
+"""After so many probes without an answer the link has failed."""
 
 
 class HopLink(Link):
@@ -38,7 +38,7 @@ class HopLink(Link):
     protocol = "hop"
 
     def __init__(self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: Outbox, now_us: int) -> None:
-        """`path` is what the configuration says of the way between the two sites."""
+        """`path` is the configuration of the path between the two sites."""
         window_packets = max(8, path.window_bytes // path.packet_bytes)
         regulator = Regulator(window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us)
         super().__init__(ends, path.packet_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
@@ -46,7 +46,7 @@ class HopLink(Link):
         self._open = OpenTrains()
         self._highest_sent = 0
         self._peer_aru = 0
-        self._asked: dict[int, int] = {}  # number -> how often the peer asked for it
+        self._asked: dict[int, int] = {}  # number -> how often the peer has requested it
         self._timed_number = 0  # the packet whose round trip is being measured; 0: none
         self._timed_us = 0
         self._probe_us: int | None = None
@@ -76,7 +76,7 @@ class HopLink(Link):
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing waits to be sent, acknowledged or repeated, in either direction."""
+        """Nothing waits to be sent, acknowledged or retransmitted, in either direction."""
         return not (self._queue or self._unreliable or self.in_flight_packets or self.reception.missing)
 
     # Requests ---------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class HopLink(Link):
             self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
         while self._unreliable and self._pace_unreliable(now_us):
             train = self._unreliable.train(0, 1)
-            self._emit(train.buffers, train.segment_bytes, train.size_bytes)
+            self._emit(train.buffers, train.stride_bytes, train.size_bytes)
 
     def _room(self, now_us: int) -> int:
         """How many packets the window and the configured rate allow now."""
@@ -126,18 +126,18 @@ class HopLink(Link):
             self._timed_us = now_us
         if self._probe_us is None:
             self._probe_us = now_us + self.regulator.timeout_us
-        self._emit(train.buffers, train.segment_bytes, train.size_bytes)
+        self._emit(train.buffers, train.stride_bytes, train.size_bytes)
 
-    def _emit(self, buffers: list[bytes | memoryview], segment_bytes: int, size_bytes: int) -> None:
+    def _emit(self, buffers: list[bytes | memoryview], stride_bytes: int, size_bytes: int) -> None:
         self.regulator.sent(size_bytes)
-        self._datagrams.append(Datagram(self.peer, buffers, segment_bytes, size_bytes))
+        self._datagrams.append(Datagram(self.peer, buffers, stride_bytes, size_bytes))
 
     # Events -----------------------------------------------------------------------------------------------
 
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
         """A packet of the peer came in. What is new of it, to be handed upwards (Hop_Recv)."""
         if incoming.head.incarnation != self._peer_incarnation:
-            return []  # the membership will find out
+            return []  # the membership detects the restart
         self._check(incoming)
         self._heard(now_us)
         if isinstance(incoming, Hello):
@@ -180,7 +180,7 @@ class HopLink(Link):
         news, duplicates = self.reception.take(data, now_us)
         if duplicates:
             self.counters["duplicates"] += duplicates
-            self._ack_us = now_us  # the sender repeats itself: it lacks our ack
+            self._ack_us = now_us  # the sender retransmits: our ack was lost
         if self._since_ack >= ACK_PACKETS:
             self._send_ack(now_us)
         return news
@@ -211,13 +211,13 @@ class HopLink(Link):
         self._probe_us = now_us + self.regulator.timeout_us if self.in_flight_packets else None
 
     def _retransmit(self, ranges: list[tuple[int, int]]) -> None:
-        """Send the packets asked for, even when the window is full (thesis 4.3)."""
+        """Retransmit the requested packets, even when the window is full (thesis 4.3)."""
         room = max(16, int(self.regulator.window_packets))
         for first, count in ranges:
             first, end = max(first, self._peer_aru + 1), min(first + count, self._highest_sent + 1)
             for number in range(first, end):
                 if not room:
-                    return  # the receiver will ask for the rest again
+                    return  # the receiver will request the rest again
                 room -= 1
                 self._retransmit_one(number)
 
@@ -278,7 +278,7 @@ class HopLink(Link):
         self._emit_alone(self.peer, data)
 
     def _send_nack(self, now_us: int) -> None:
-        """Ask for what is still missing (SendNACK timeout)."""
+        """Request the packets that are still missing (SendNACK timeout)."""
         retry_us = max(NACK_RETRY_MIN_US, self.regulator.patience_us)
         ranges, asked_most = self.reception.ask(now_us, retry_us)
         if not ranges:
@@ -293,7 +293,7 @@ class HopLink(Link):
         )
 
     def _probe(self, now_us: int) -> None:
-        """No ack came in time: say how far we sent and ask how far it got there."""
+        """No ack came in time: announce our highest number and request an ack."""
         if not self.in_flight_packets:
             self._probe_us = None
             return

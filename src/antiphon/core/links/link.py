@@ -21,19 +21,19 @@ class Signs(NamedTuple):
     """How often the ends of a link look for signs of life of each other."""
 
     hello_us: int
-    """After so long without a packet of the other end."""
+    """After so long without a packet of the other end, a hello requests an answer."""
     ask_us: int
-    """And, if no answer comes, again and again after this, or the time that an answer may take."""
+    """Until the answer comes, a hello is repeated after this, or after the time that an answer may take."""
 
     @property
     def latest_us(self) -> int:
-        """After so long without a packet of the other end, an open link has asked."""
+        """After so long without a packet of the other end, an open link has sent a hello."""
         return self.hello_us * 5 // 4
 
     @property
     def round_us(self) -> int:
-        """A ring has its token go round at least so often. A round shows all of its daemons to all, and has
-        more packets than two hellos."""
+        """The token of a ring goes round at least so often. A round shows each of its daemons that all others
+        are alive, and has more packets than two hellos."""
         return self.hello_us * 3 // 2
 
 
@@ -49,11 +49,11 @@ class LinkState(Enum):
     """The other side has not answered yet."""
     OPEN = "open"
     FAILED = "failed"
-    """Declared failed; what that means is for the membership to decide."""
+    """Declared failed; the membership decides what follows from that."""
 
 
 class Ends(NamedTuple):
-    """Whom a link joins, and in which view: what the heads of its packets say."""
+    """The two daemons of a link, and its view: what stands in the heads of its packets."""
 
     me: int
     peer: int
@@ -94,7 +94,7 @@ class Link(Outgoing, ABC):
         self.peer = ends.peer
         self.state = LinkState.CLOSED
         self.reason = "no answer yet"
-        """Why the state is what it is, in words."""
+        """Why the state is what it is, as text."""
         self.heard_us = now_us
         """When a packet of the peer last came in; a link without traffic hears a hello now and then."""
         self.slowest_us = 0
@@ -103,11 +103,11 @@ class Link(Outgoing, ABC):
         self._peer_incarnation = ends.peer_incarnation
         self._refill_us: int | None = None  # when the rate allows the next packet
         self._signs = signs
-        self._hello_us = now_us  # when to see whether the peer must be asked for a sign of life
+        self._hello_us = now_us  # when to see whether the peer must be sent a hello
         self._hello_wait_us = HELLO_FIRST_US
         self._is_larger = ends.me > ends.peer
-        self._has_asked = False  # whether this end was the last to ask
-        self._asked_us: int | None = None  # the first hello since the peer was last heard
+        self._has_asked = False  # whether this end was the last to send a hello that wants an answer
+        self._asked_us: int | None = None  # when the first hello since the peer's last packet was sent
 
     # Questions --------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Link(Outgoing, ABC):
     @property
     @abstractmethod
     def is_quiet(self) -> bool:
-        """Nothing waits to be sent or repeated."""
+        """Nothing waits to be sent or retransmitted."""
 
     # Requests and events ----------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Link(Outgoing, ABC):
         self._emit_alone(self.peer, packet.hello(prefix, now_us, echo_us, counter=self._counter.take()))
 
     def _ask(self, now_us: int) -> None:
-        """Ask the other end for a sign of life, if it is time."""
+        """Send a hello that wants an answer, if it is time."""
         if self.state is LinkState.CLOSED:
             self._hello_us = now_us + self._hello_wait_us
             self._hello_wait_us = min(self._signs.hello_us, self._hello_wait_us * 3 // 2)
@@ -173,15 +173,15 @@ class Link(Outgoing, ABC):
 
     @property
     def _quiet_us(self) -> int:
-        """How long to wait for a packet of the other end before asking. On an idle link the two ends ask in
-        turn, so that one exchange tells both that the other is there, and each measures the round trip."""
+        """How long to wait for a packet of the other end before a hello. On an idle link the two ends send it
+        in turn, so that one exchange shows both that the other is alive, and each measures the round trip."""
         if self._is_larger:
             return self._signs.hello_us * 9 // 8
         return self._signs.latest_us if self._has_asked else self._signs.hello_us
 
     @property
     def ask_us(self) -> int:
-        """How long to wait for an answer before asking once more."""
+        """How long to wait for an answer before the next hello."""
         return max(self._signs.ask_us, self.regulator.patience_us)
 
     def _heard(self, now_us: int) -> None:

@@ -1,4 +1,4 @@
-"""What was sent and may be asked for again."""
+"""What was sent and may have to be retransmitted."""
 
 from collections import deque
 
@@ -8,7 +8,7 @@ from antiphon.wire import packet
 
 
 class OpenTrains(deque[Train]):
-    """Trains that not everybody is known to have, the oldest first (open_pkts of the paper's figure 3.2)."""
+    """Trains that not every receiver has acknowledged, the oldest first (open_pkts of Spread paper 3.2)."""
 
     @property
     def packets(self) -> int:

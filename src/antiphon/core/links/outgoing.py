@@ -16,16 +16,16 @@ COUNTERS = (
     "unreliable_dropped",
     "failures",
 )
-"""The same for all, so that they can be compared; where something cannot happen, its count stays 0."""
+"""The counters of every link and ring, so that these can be compared; what cannot happen stays 0."""
 
 
 class Outgoing:
-    """What is asked of links and rings alike; when what waits may go, each of them says itself."""
+    """The queues that links and rings have alike; each of them decides when a queue may be sent."""
 
     def __init__(self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: Outbox) -> None:
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.packet_bytes = packet_bytes
-        """The largest packet."""
+        """The size of the largest packet."""
         self._prefixes = prefixes
         self._datagrams = datagrams
         self._counter = datagrams.counter
@@ -39,7 +39,7 @@ class Outgoing:
 
     @property
     def largest_waiting_bytes(self) -> int:
-        """Of the bundles some of whose reliable traffic is not yet sent."""
+        """The size of the largest bundle some of whose reliable traffic is not yet sent."""
         return self._queue.largest_bytes
 
     @property
@@ -73,5 +73,5 @@ class Outgoing:
             self.counters["unreliable_dropped"] += 1
 
     def _emit_alone(self, receiver: int, data: bytes) -> None:
-        """One packet that waits for nothing."""
+        """Send one packet at once."""
         self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))

@@ -21,7 +21,7 @@ _FRESH_START_PACKETS = 4
 """Fragments of at least so many packets start in a packet of their own."""
 _WORTH_CUTTING_BYTES = 128
 """A smaller rest of a packet is left empty rather than filled with a sliver; also, a bundle's first fragment
-always holds its whole header, so that daemons on the way can read it."""
+always has its whole header, so that daemons on the way can read it."""
 
 
 class Train(Struct):
@@ -30,15 +30,15 @@ class Train(Struct):
     first: int
     count: int
     buffers: list[Buffer]
-    segment_bytes: int
+    stride_bytes: int
     size_bytes: int
 
     def packet(self, number: int) -> bytes:
         """One packet of the train as it was sent."""
         if len(self.buffers) > 1:
             self.buffers = [b"".join(self.buffers)]
-        begin = (number - self.first) * self.segment_bytes
-        return bytes(self.buffers[0][begin : begin + self.segment_bytes])
+        begin = (number - self.first) * self.stride_bytes
+        return bytes(self.buffers[0][begin : begin + self.stride_bytes])
 
 
 class Packer:
@@ -49,7 +49,7 @@ class Packer:
         self._prefix = prefix
         self._counter = counter
         self._capacity = packet.capacity(packet_bytes)
-        self._segment_bytes = packet.HEAD_BYTES + self._capacity + packet.CHECK_BYTES
+        self._stride_bytes = packet.HEAD_BYTES + self._capacity + packet.CHECK_BYTES
         self._step = self._capacity - packet.FRAGMENT_ITEM_BYTES
         self._fragments: deque[Fragment] = deque()
         self._start = 0  # how much of the first fragment is sent
@@ -62,7 +62,7 @@ class Packer:
 
     @property
     def largest_bytes(self) -> int:
-        """Of the bundles that wait, whole or in part."""
+        """The size of the largest bundle that waits, whole or in part."""
         return max((fragment.total for fragment in self._fragments), default=0)
 
     def add(self, fragment: Fragment) -> None:
@@ -101,7 +101,7 @@ class Packer:
     def train(self, first_number: int, packets_max: int) -> Train:
         """Take up to `packets_max` packets from the queue, numbered from `first_number`."""
         packets_max = min(
-            packets_max, limits.TRAIN_MAX_PACKETS, max(1, limits.TRAIN_MAX_BYTES // self._segment_bytes)
+            packets_max, limits.TRAIN_MAX_PACKETS, max(1, limits.TRAIN_MAX_BYTES // self._stride_bytes)
         )
         buffers: list[Buffer] = []
         count = size = 0
@@ -117,14 +117,14 @@ class Packer:
                 )  # fmt: skip
                 self._advance(taken * self._step)
                 count += taken
-                size += taken * self._segment_bytes
+                size += taken * self._stride_bytes
                 continue
             used = self._shared_packet(buffers, first_number + count)
             count += 1
             size += used
-            if used < self._segment_bytes:
+            if used < self._stride_bytes:
                 break  # only the last packet of a train may be shorter
-        return Train(first_number, count, buffers, self._segment_bytes, size)
+        return Train(first_number, count, buffers, self._stride_bytes, size)
 
     def _shared_packet(self, buffers: list[Buffer], number: int) -> int:
         """One packet with notices and as many pieces as fit; its size."""
@@ -154,7 +154,7 @@ class Packer:
             self._advance(taken)
             room -= packet.FRAGMENT_ITEM_BYTES + taken
         buffers.append(packet.check(buffers[first:]))
-        return self._segment_bytes - room
+        return self._stride_bytes - room
 
     def _advance(self, taken: int) -> None:
         self._start += taken

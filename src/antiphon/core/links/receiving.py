@@ -1,4 +1,4 @@
-"""The receiving side of a link or a ring: what has come, what is missing, what to ask for again."""
+"""The receiving side of a link or a ring: what has come, what is missing, what to request."""
 
 from msgspec import Struct
 
@@ -10,9 +10,8 @@ NACK_DELAY_MIN_US = 1_000
 NACK_DELAY_MAX_US = 50_000
 NACK_WAIT_MAX_US = 1_000_000
 NACK_BACKOFF_MAX_US = 250_000
-"""Requests for one packet do not get rarer than this, unless a round trip takes longer: with `hop.NACKS_MAX`
-of them in vain the link has failed, and that must be found out well before the view counts as standing still.
-"""
+"""Requests for one packet do not get rarer than this, unless a round trip takes longer: after `hop.NACKS_MAX`
+of them the link has failed, and that must be detected well before the view counts as standing still."""
 
 
 class _Gap(Struct):
@@ -37,7 +36,7 @@ class Reception:
         self.nack_delay_us = NACK_DELAY_MIN_US
         self._gaps: dict[int, _Gap] = {}
         self.ask_us: int | None = None
-        """When to ask for missing packets, if any are missing."""
+        """When to request missing packets, if any are missing."""
 
     @property
     def missing(self) -> int:
@@ -72,8 +71,8 @@ class Reception:
         return True
 
     def announced(self, highest_sent: int, now_us: int) -> None:
-        """The sender says how far it got: what has not come up to there is missing. What is too much to be
-        tracked at once is left for the next time."""
+        """The sender announces its highest number: what has not come up to there is missing. What is too
+        much to be tracked at once is left for the next announcement."""
         known = min(highest_sent, self.highest + limits.LINK_MISSING_MAX - len(self._gaps))
         if known > self.highest and self._note_gap(known + 1, now_us):
             self.highest = known
@@ -90,7 +89,7 @@ class Reception:
 
     def _fill(self, number: int, now_us: int) -> None:
         gap = self._gaps.pop(number)
-        if not gap.asked:  # it was only late: be as patient next time
+        if not gap.asked:  # it was only late: wait as long next time
             late_us = now_us - gap.noticed_us
             wanted_us = min(NACK_DELAY_MAX_US, max(NACK_DELAY_MIN_US, late_us * 3 // 2))
             self.nack_delay_us += (wanted_us - self.nack_delay_us) // (
@@ -103,9 +102,9 @@ class Reception:
             self.aru += 1
 
     def ask(self, now_us: int, retry_us: int) -> tuple[list[tuple[int, int]], int]:
-        """Ranges (first, how many) to ask for now, and how often the most wanted was asked for before.
+        """Ranges (first, how many) to request now, and how often one of them was requested at most.
 
-        Each is due again after `retry_us`, half as long again with every vain attempt, up to a limit.
+        Each is due again after `retry_us`, half as long again with every request, up to a limit.
         """
         due = sorted(number for number, gap in self._gaps.items() if gap.ask_us <= now_us)
         ranges: list[tuple[int, int]] = []
@@ -133,6 +132,6 @@ class Reception:
         return min((gap.noticed_us for gap in self._gaps.values()), default=None)
 
     def forgive(self) -> None:
-        """Start counting vain attempts anew."""
+        """Start counting requests anew."""
         for gap in self._gaps.values():
             gap.asked = 0

@@ -1,16 +1,15 @@
-"""Ring: a reliable link among the daemons of one segment, on which whoever has the token may send.
+"""Ring: a reliable link among the daemons of one segment, on which the member that has the token may send.
 
 Follows: Spread paper 3.2 (figure 3.3), thesis 4.1.
 Deviations:
-- a lost packet is sent again by the daemon that sent it, to the one that asked; nobody keeps copies of what
-  others sent. A path that does not work at all is found out and ends the view
-- a packet is asked for only after the token that spoke of it has come round again or the usual disorder is
-  over: data may travel behind its token
-- when a round brought nothing, the first member keeps the token, says so (HELD), and lets it go for a sign of
-  life or when somebody asks for it (HURRY); the paper's token never rests
-- a token that does not come back is sent again, ever more slowly; duplicates are known by their serial
-- packets that are sent again do not count for flow control: only what was lost is, and only once a round
-- the token also says whose clients are slow
+- a lost packet is retransmitted by the daemon that sent it, to the member that requested it; no member keeps
+  copies of what others sent. A path that does not work at all is detected and ends the view
+- a packet is requested only after the token that announced it has come round again, or after the usual
+  reordering: data may travel behind its token
+- when a round brought nothing, the token rests at the first member, which announces that (HELD) and passes it
+  on as a sign of life or when a member requests it (HURRY); the paper's token never rests
+- a token that does not come back is retransmitted, ever more slowly; a serial tells duplicates apart
+- retransmitted packets do not count for flow control: a lost packet is retransmitted at most once in a round
 Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 """
 
@@ -29,7 +28,7 @@ from antiphon.wire.packet import EVERYBODY, Data, Hello, Loose, Packet, PacketKi
 from antiphon.wire.token import NOBODY, Request, Token
 
 RESEND_MIN_US = 5_000
-"""A token that was passed on is not sent again sooner."""
+"""A token that was passed on is not retransmitted sooner."""
 HURRY_MIN_US = 1_000
 """Between two requests for the token, and after it was last seen: it may be on its way."""
 ASK_AGAIN_MIN_US = 2_000
@@ -38,7 +37,7 @@ FAIRNESS_ROUNDS = 2
 
 
 class RingMate(Mate):
-    """Another member of the ring. It is there if a packet came from it, or the token has passed it."""
+    """Another member of the ring. It is alive if a packet came from it, or the token has passed it."""
 
     __slots__ = ("asked_us", "direct_us", "questioned_us")
 
@@ -47,9 +46,9 @@ class RingMate(Mate):
         self.direct_us = now_us
         """When a packet of its own last came in."""
         self.asked_us: dict[int, int] = {}
-        """Packets of ours that it asked for, and when it did so first."""
+        """Packets of ours that it requested, each with the time of its first request."""
         self.questioned_us: int | None = None
-        """The first hello to it since it was last heard."""
+        """When the first hello since its last packet was sent to it."""
 
     def heard(self, now_us: int) -> None:
         """A packet of its own came in."""
@@ -96,10 +95,10 @@ class Ring(SiteLink):
         self.members = members
         self.mates: dict[int, RingMate] = {member: RingMate(now_us) for member in members if member != me}
         self.token: Token | None = None
-        """While this daemon has it."""
+        """The token, while this daemon has it."""
         self.site_sequence = 0
         self.site_lts = view
-        """What the last token that was here said of the segment's bundles."""
+        """What the last token that was here announced of the segment's bundles."""
         self.site_aru = view
         """Every member has every bundle up to this lts."""
         self._others = tuple(self.mates)
@@ -112,8 +111,8 @@ class Ring(SiteLink):
         # Data
         self.reception = Reception()
         self._open = OpenTrains()
-        self._link_aru = 0  # everybody has every packet up to this
-        self._announced = 0  # the newest packet that the token of the round before spoke of
+        self._link_aru = 0  # every member has every packet up to this
+        self._announced = 0  # the newest packet that the token of the round before announced
         self._sent_in_round = 0
         # The token
         self._serial = 0  # of the newest token that was here
@@ -121,21 +120,21 @@ class Ring(SiteLink):
         self._resend_us: int | None = None
         self._resend_wait_us = RESEND_MIN_US
         self._left_us = now_us
-        self._seen_us = now_us  # when the token was here, or word of it came
+        self._seen_us = now_us  # when the token was here, or was announced to rest elsewhere
         self._round_us = RESEND_MIN_US
         self._last_link_aru = 0
         self._last_site_aru = view
-        self._given_aru = view  # the aru that we put to the token when it was last here
-        self._is_limiting = True  # nobody had a smaller one
-        self._is_wanted = False  # somebody asked for it
-        self._is_parked = False
-        self._has_rested = True  # since it was here: the time that it took says nothing then
-        self._go_us: int | None = None  # when a token that is kept must go on
+        self._given_aru = view  # the aru that we gave to the token when it was last here
+        self._is_limiting = True  # no member had a smaller one
+        self._is_wanted = False  # a member requested it
+        self._is_resting = False
+        self._has_rested = True  # since it was here: then its time does not measure a round
+        self._go_us: int | None = None  # when a token that rests must go on
         self._hurry_us: int | None = None
         self._look_us = now_us + signs.round_us // 3  # when to look for silent mates
         if me == self._keeper:
             self.token = Token(0, 0, 0, NOBODY, NOBODY, 0, 0, view, view)
-            self._is_wanted = True  # the first round shows everybody that the others are there
+            self._is_wanted = True  # the first round shows every member that the others are alive
 
     def _prefix(self, kind: PacketKind, receiver: int) -> bytes:
         return packet.prefix(
@@ -161,7 +160,7 @@ class Ring(SiteLink):
 
     @property
     def newest(self) -> tuple[int, int]:
-        """What the last token that was here said of the segment's bundles."""
+        """What the last token that was here announced of the segment's bundles."""
         return self.site_sequence, self.site_lts
 
     @property
@@ -172,7 +171,7 @@ class Ring(SiteLink):
 
     @property
     def in_flight_packets(self) -> int:
-        """Packets of ours that not everybody is known to have."""
+        """Packets of ours that not every member has acknowledged."""
         return self._open.packets
 
     @property
@@ -182,7 +181,7 @@ class Ring(SiteLink):
 
     @property
     def open_limit_bytes(self) -> int:
-        """What may be open, and the rest of a train."""
+        """The packets that may be unacknowledged, and the rest of a train."""
         return limits.RING_OPEN_PACKETS * self.packet_bytes + limits.TRAIN_MAX_BYTES
 
     @property
@@ -192,7 +191,7 @@ class Ring(SiteLink):
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing waits to be sent or repeated."""
+        """Nothing waits to be sent or retransmitted."""
         return not (self._queue or self._unreliable or self.reception.missing)
 
     # Events -----------------------------------------------------------------------------------------------
@@ -201,7 +200,7 @@ class Ring(SiteLink):
         """A packet of a mate came in. What is new of it, to be handed upwards."""
         head = incoming.head
         if head.incarnation != self._incarnations[head.sender]:
-            return []  # the membership will find out
+            return []  # the membership detects the restart
         mate = self.mates[head.sender]
         mate.heard(now_us)
         if mate.state is LinkState.CLOSED:
@@ -215,7 +214,7 @@ class Ring(SiteLink):
             if not incoming.echo_us:
                 self._say_hello(head.sender, now_us, incoming.clock_us)
         elif isinstance(incoming, Loose):
-            self._receive_word(incoming, now_us)
+            self._receive_control(incoming, now_us)
         return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
@@ -226,16 +225,16 @@ class Ring(SiteLink):
         self.counters["duplicates"] += duplicates
         return news
 
-    def _receive_word(self, word: Loose, now_us: int) -> None:
-        kind = word.head.kind
+    def _receive_control(self, incoming: Loose, now_us: int) -> None:
+        kind = incoming.head.kind
         if kind == PacketKind.TOKEN:
-            if (word.head.sender, word.head.receiver) != (self._previous, self._me):
+            if (incoming.head.sender, incoming.head.receiver) != (self._previous, self._me):
                 raise BadPacket("token: not from the one before us")
-            self._receive_token(token.parse_token(word.body), now_us)
+            self._receive_token(token.parse_token(incoming.body), now_us)
         elif kind == PacketKind.HELD:
-            if word.head.sender != self._keeper:
+            if incoming.head.sender != self._keeper:
                 raise BadPacket("held: not from the one that keeps the token")
-            if self._serial < token.parse_held(word.body) <= self._serial + len(self.members):
+            if self._serial < token.parse_held(incoming.body) <= self._serial + len(self.members):
                 self._has_rested = True
                 self._arrived(now_us)
                 if self._hurry_us is not None:
@@ -246,10 +245,10 @@ class Ring(SiteLink):
     def _receive_token(self, came: Token, now_us: int) -> None:
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
         if came.serial <= self._serial:
-            return  # sent again although it had arrived
+            return  # retransmitted although it had arrived
         self._check(came, now_us)
         if came.serial > len(self.members):
-            self._everybody_is_there(now_us)
+            self._hear_all(now_us)
         self._serial = came.serial
         if not self._has_rested:
             self._round_us += (now_us - self._left_us - self._round_us) // 8
@@ -265,11 +264,11 @@ class Ring(SiteLink):
 
     @property
     def _sequence_max(self) -> int:
-        """The greatest number that a packet can have: what is open counts from what all, and so we, have."""
+        """The greatest number that a packet can have: open packets count from what all, and so we, have."""
         return self.reception.aru + limits.RING_OPEN_PACKETS + limits.RING_ROUND_PACKETS
 
     def _check(self, came: Token, now_us: int) -> None:
-        """BadPacket for a token that our ring cannot have made: with some of them it would stand for ever."""
+        """BadPacket for a token that our ring cannot have made: some of them would stop it for ever."""
         if came.link_sequence < self.reception.highest or came.site_sequence < self.site_sequence:
             raise BadPacket("token: counts backwards")
         if came.serial > self._serial + len(self.members) or came.link_sequence > self._sequence_max:
@@ -282,12 +281,12 @@ class Ring(SiteLink):
             raise BadPacket("token: names daemons of no ring of ours")
 
     def _arrived(self, now_us: int) -> None:
-        """The token that we passed on has got there."""
+        """The token that we passed on has arrived."""
         self._seen_us = now_us
         self._passed = None
         self._resend_us = None
 
-    def _everybody_is_there(self, now_us: int) -> None:
+    def _hear_all(self, now_us: int) -> None:
         for mate in self.mates.values():
             mate.heard_us = now_us
             if mate.state is LinkState.CLOSED:
@@ -297,13 +296,13 @@ class Ring(SiteLink):
     # Retransmission -----------------------------------------------------------------------------------------
 
     def _answer(self, came: Token, now_us: int) -> None:
-        """Send again what is asked for and was ours."""
+        """Retransmit the requested packets that were ours."""
         unanswered: list[Request] = []
         room = limits.RING_MEMBER_PACKETS
         for who, first, count in came.requests:
             mate = self.mates.get(who)
             if mate is None:
-                continue  # our own: it is asked for anew below, if it is still missing
+                continue  # our own: `_ask` requests what is still missing
             wanted = range(max(first, self._link_aru + 1), min(first + count, came.link_sequence + 1))
             found = [number for number in wanted[:room] if self._send_again(number, who, mate, now_us)]
             room -= len(found)
@@ -323,7 +322,7 @@ class Ring(SiteLink):
         return True
 
     def _ask(self, going: Token, now_us: int) -> None:
-        """Ask for what has not come although it should have."""
+        """Request the packets that should have come and have not."""
         retry_us = max(ASK_AGAIN_MIN_US, FAIRNESS_ROUNDS * self._round_us)
         ranges, asked_most = self.reception.ask(now_us, retry_us)
         room = limits.RING_REQUESTS_MAX - len(going.requests)
@@ -347,16 +346,16 @@ class Ring(SiteLink):
 
     def _room(self) -> int:
         """How many packets this daemon may send with the token that it has."""
-        held = self.token
-        if held is None:
+        in_hand = self.token
+        if in_hand is None:
             return 0
-        others = held.flow - self._sent_in_round
+        others = in_hand.flow - self._sent_in_round
         return max(
             0,
             min(
                 limits.RING_MEMBER_PACKETS,
                 limits.RING_ROUND_PACKETS - others,
-                limits.RING_OPEN_PACKETS - (held.link_sequence - self._link_aru),
+                limits.RING_OPEN_PACKETS - (in_hand.link_sequence - self._link_aru),
             ),
         )
 
@@ -378,7 +377,7 @@ class Ring(SiteLink):
         self, *, number: int, lts: int, aru: int, is_wanted: bool, matters: bool, now_us: int
     ) -> None:
         """`number` is that of the segment's newest bundle and `lts` our clock, for when we have the token;
-        `aru` is what we have everything up to, and `matters` says whether another daemon waits for a higher
+        `aru` is what we have everything up to, and `matters` whether another daemon waits for a higher
         aru of the segment."""
         is_higher = matters and aru > self._given_aru
         if self.token is None:
@@ -391,28 +390,28 @@ class Ring(SiteLink):
                 self._hurry_us = None
             return
         self.site_sequence, self.site_lts = number, lts
-        held = self.token
-        sent = self._send_data(held, now_us)
+        in_hand = self.token
+        sent = self._send_data(in_hand, now_us)
         has_work = (
             self._me != self._keeper or self._is_wanted or is_wanted or is_higher or sent
-            or self._queue or self._unreliable or held.requests or held.flow
-            or (matters and held.site_aru > self.site_aru) or self._is_asking(now_us)
+            or self._queue or self._unreliable or in_hand.requests or in_hand.flow
+            or (matters and in_hand.site_aru > self.site_aru) or self._is_asking(now_us)
         )  # fmt: skip
         if has_work or (self._go_us is not None and self._go_us <= now_us):
-            self._pass(held, sent, number, lts, aru, now_us)
-        elif not self._is_parked:
-            self._park(now_us)
+            self._pass(in_hand, sent, number, lts, aru, now_us)
+        elif not self._is_resting:
+            self._rest(now_us)
 
     def _is_asking(self, now_us: int) -> bool:
         return self.reception.ask_us is not None and self.reception.ask_us <= now_us
 
-    def _send_data(self, held: Token, now_us: int) -> int:
+    def _send_data(self, in_hand: Token, now_us: int) -> int:
         """Send_Data: what waits, as far as the round allows; how many packets."""
         room = self._room()
         sent = 0
         while self._queue and sent < room:
-            train = self._queue.train(held.link_sequence + 1, room - sent)
-            held.link_sequence += train.count
+            train = self._queue.train(in_hand.link_sequence + 1, room - sent)
+            in_hand.link_sequence += train.count
             sent += train.count
             self.reception.accept(train.first, train.count, now_us)
             self._open.append(train)
@@ -426,7 +425,7 @@ class Ring(SiteLink):
 
     def _emit(self, train: Train) -> None:
         self._datagrams.append(
-            Datagram(EVERYBODY, train.buffers, train.segment_bytes, train.size_bytes, self._others)
+            Datagram(EVERYBODY, train.buffers, train.stride_bytes, train.size_bytes, self._others)
         )
 
     def _pass(self, going: Token, sent: int, number: int, lts: int, aru: int, now_us: int) -> None:
@@ -446,7 +445,7 @@ class Ring(SiteLink):
         self._last_link_aru, self._last_site_aru = going.link_aru, going.site_aru
         self._serial = going.serial
         self.token = None
-        self._is_wanted = self._is_parked = False
+        self._is_wanted = self._is_resting = False
         self._go_us = self._hurry_us = None
         prefix = self._prefix(PacketKind.TOKEN, self._next)
         self._passed = packet.whole(prefix, token.encode_token(going), counter=self._counter.take())
@@ -458,7 +457,7 @@ class Ring(SiteLink):
         self._emit_alone(self._next, self._passed)
 
     def _agree(self, value: int, modifier: int, mine: int) -> tuple[int, int]:
-        """An aru of the token and who lowered it last, after we have put our own to it."""
+        """An aru of the token and the member that lowered it last, with our own taken into account."""
         if mine < value:
             return mine, self._me
         if modifier == self._me:
@@ -466,7 +465,7 @@ class Ring(SiteLink):
         return (mine, NOBODY) if modifier == NOBODY else (value, modifier)
 
     def _raise_arus(self, going: Token) -> None:
-        """What this round and the one before agree on is true of everybody."""
+        """An aru that this round and the one before reached is that of every member."""
         self.site_aru = max(self.site_aru, min(going.site_aru, self._last_site_aru))
         link_aru = min(going.link_aru, self._last_link_aru)
         if link_aru <= self._link_aru:
@@ -479,17 +478,17 @@ class Ring(SiteLink):
                     number: since_us for number, since_us in mate.asked_us.items() if number > link_aru
                 }
 
-    def _park(self, now_us: int) -> None:
-        """There is nothing to do: keep the token."""
-        self._is_parked = self._has_rested = True
+    def _rest(self, now_us: int) -> None:
+        """There is nothing to do: let the token rest here, and announce that."""
+        self._is_resting = self._has_rested = True
         self._go_us = now_us + self._round_interval_us
         assert self.token is not None
-        held = token.encode_held(self.token.serial + 1)
-        data = packet.whole(self._prefixes[PacketKind.HELD], held, counter=self._counter.take())
+        body = token.encode_held(self.token.serial + 1)
+        data = packet.whole(self._prefixes[PacketKind.HELD], body, counter=self._counter.take())
         self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
 
     def _hurry(self, now_us: int) -> None:
-        """We want the token: unless it is on its way, ask the one who keeps it."""
+        """We want the token: unless it is on its way, request it from the member at which it rests."""
         if self._me == self._keeper:
             return
         if self._hurry_us is None and self._has_rested:
@@ -513,20 +512,20 @@ class Ring(SiteLink):
     def _send_token_again(self, now_us: int) -> None:
         assert self._passed is not None
         self.counters["tokens_resent"] += 1
-        self._has_rested = True  # a round with a lost token does not tell how long a round takes
+        self._has_rested = True  # a round with a lost token does not measure a round
         self._emit_alone(self._next, packet.again(self._passed, self._counter.take()))
         self._resend_wait_us = min(self._round_interval_us, self._resend_wait_us * 3 // 2)
         self._resend_us = now_us + self._resend_wait_us
 
     def _look_for_the_silent(self, now_us: int) -> None:
-        """The token shows that everybody is there; when it does not come, ask each one."""
+        """The token shows that every member is alive; when it does not come, send each a hello."""
         overdue_us = self._seen_us + self._round_interval_us + self._ask_us
         wait_us = self._ask_us
         if now_us < overdue_us:
             if self._serial > len(self.members):
                 self._look_us = overdue_us
                 return
-            wait_us = self._round_interval_us // 3  # the token has not shown yet that all are there
+            wait_us = self._round_interval_us // 3  # the token has not been at every member yet
         self._look_us = now_us + wait_us
         for number, mate in self.mates.items():
             if mate.heard_us <= now_us - wait_us:

@@ -18,7 +18,7 @@ from antiphon.core.links.outgoing import Outgoing
 from antiphon.wire.packet import Data, Packet
 
 CheckNumbering = Callable[[int, int, int, int], None]
-"""Given a number, an lts, an aru and the time: BadPacket if no daemon of the segment can tell these."""
+"""Given a number, an lts, an aru and the time: BadPacket if no daemon of the segment can announce these."""
 
 
 class Numbering(Protocol):
@@ -59,7 +59,7 @@ class Mate:
         self.state = LinkState.CLOSED
         self.reason = "no answer yet"
         self.heard_us = now_us
-        """When it last was known to be there."""
+        """When it was last known to be alive."""
         self.slowest_us = 0
         """The longest time that its answer took lately, as on other links."""
 
@@ -72,7 +72,7 @@ class SiteLink(Outgoing, ABC):
     members: tuple[int, ...]
     """The daemons of the segment, ascending; the first one is the representative."""
     mates: Mapping[int, Mate]
-    """The others of them."""
+    """The other members."""
 
     # Numbering --------------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class SiteLink(Outgoing, ABC):
     @abstractmethod
     def conclude(self, is_wanted: bool, now_us: int) -> None:
         """Everything that follows from the events so far is done: send what waits, and pass the turn on.
-        `is_wanted` says that something waits for the turn that the link does not know of."""
+        `is_wanted`: something waits for the turn that the link does not know of."""
 
     @property
     @abstractmethod

@@ -4,7 +4,7 @@ Follows: thesis 4.2 ("by simply adding a length field to the beginning of every 
 connection and discarding any partial messages when a connection is closed").
 Deviations:
 - the connection outlives views, because beats and proposals go over it, too; a link uses the one connection
-  that it began with, and when that breaks the link has failed for good: nobody knows what got through
+  that it began with, and when that breaks the link has failed for good: neither end knows what arrived
 - a link has a handshake (see `Link`), and with it a sign of life: a connection that hangs is noticed by
   silence, long before TCP gives up
 - little is handed over at a time, so that what waits stays in the link, where updates overtake bundles and
@@ -46,7 +46,7 @@ class TcpLink(Link):
         datagrams: Outbox,
         now_us: int,
     ) -> None:
-        """`path` is what the configuration says of the way between the two sites."""
+        """`path` is the configuration of the path between the two sites."""
         packet_bytes = limits.STREAM_PACKET_BYTES
         self._stream = stream
         self._handed_max_bytes = min(path.window_bytes, limits.STREAM_HANDED_BYTES)
@@ -99,7 +99,7 @@ class TcpLink(Link):
 
     def _has_room(self, now_us: int) -> bool:
         if self._stream.waiting_bytes >= self._handed_max_bytes:
-            return False  # the connection will tell when it has taken some
+            return False  # `pump` is called again when it has taken some
         regulator = self.regulator
         if regulator.has_rate and regulator.may_send_bytes(now_us) < limits.STREAM_PACKET_BYTES:
             self._refill_us = now_us + regulator.refill_us(limits.STREAM_PACKET_BYTES)
@@ -138,7 +138,7 @@ class TcpLink(Link):
     def receive(self, incoming: Packet, now_us: int) -> list[Data]:
         """A packet of the peer came in. What it brings, to be handed upwards."""
         if incoming.head.incarnation != self._peer_incarnation or self.state is LinkState.FAILED:
-            return []  # the membership will find out, or knows
+            return []  # the membership detects the restart, or knows of the failure
         self._heard(now_us)
         self._is_bound = True
         if isinstance(incoming, Hello):
@@ -152,7 +152,7 @@ class TcpLink(Link):
         if incoming.head.kind == PacketKind.UNRELIABLE:
             return [incoming]
         self.counters["packets_received"] += incoming.count
-        if incoming.head.number != self._received + 1:  # no connection does that
+        if incoming.head.number != self._received + 1:  # no TCP connection reorders or loses
             self._fail(f"packet {incoming.head.number} came after packet {self._received}")
             return []
         self._received += incoming.count

@@ -2,9 +2,9 @@
 
 Follows: thesis 6.1.9 and 6.1.10 (figures 6.12 to 6.15).
 Deviations: the messages of the recovery are FIFO bundles in the numbering of the new view, so that links,
-fragments and repetition are those of any bundle. Each daemon first says when it has sent all it owes
-("resent"), then when it has got all it needs ("done"); the thesis derives both from ARU values, which would
-not know of bundles that were sent to a daemon because of a late join. What to deliver, drop and signal is
+fragments and retransmission are those of any bundle. Each daemon first announces that it has retransmitted
+all it must ("resent"), then that it has all it needs ("done"); the thesis derives both from ARU values, which
+do not cover bundles that were sent to a daemon because of a late join. What to deliver, drop and signal is
 decided in `recovery`, which also lists where it differs from the figures; `groups.transition` does it.
 """
 
@@ -40,7 +40,7 @@ class Commitment:
 
     def __init__(self, me: int) -> None:
         self.daemons: frozenset[int] = frozenset((me,))
-        """Their messages will be delivered, also after a hole."""
+        """The daemons whose messages will be delivered, also after a hole."""
         self.line = 0
         """Everything up to this place will be delivered."""
 
@@ -59,9 +59,9 @@ class Changeover:
     ) -> None:
         self.new = new
         self.is_finished = False
-        """Whether everybody is known to have everything."""
+        """Whether every member is known to have everything."""
         self.recovery: Recovery | None = None
-        """Once the state of every member is known."""
+        """What must be recovered; None until the state of every member is known."""
         self._config = config
         self._me = me
         self._old = old
@@ -76,7 +76,7 @@ class Changeover:
 
     @property
     def waits_for(self) -> tuple[int, ...]:
-        """The members without which the next step cannot be done."""
+        """The members for which the next step waits."""
         missing = set(self.new.view.members)
         if self.recovery is None:
             missing -= self._states.keys()
@@ -104,7 +104,7 @@ class Changeover:
         """Group and lts of the joins of our own sessions that have not taken effect."""
         return tuple(
             (event.group, entry.header.lts)
-            for entry in self._old.order.held()
+            for entry in self._old.order.retained()
             if not entry.delivered and entry.daemon == self._me and entry.header.flags & Flag.EVENT
             if (event := parse_event(entry.bundle, entry.header)).kind == "join"
         )
@@ -116,7 +116,7 @@ class Changeover:
             raise BadFrame("bundle: ordered before all members of its view were done")
         body = bundles.payloads(bytes(entry.bundle), header)[0]
         if header.flags & Flag.STATE:
-            # Our own is taken as it is: if others refuse it, we can still go on without them.
+            # Our own state is taken as it is: if others refuse it, we can still go on without them.
             own = self._own_state if entry.daemon == self._me else None
             self._states[entry.daemon] = parse_state(body, self._old.order) if own is None else own
             if len(self._states) == len(self.new.view.members):
@@ -130,9 +130,9 @@ class Changeover:
         self._conclude_step(now_us)
 
     def _compare(self, record: Round | None, now_us: int) -> None:
-        """Everybody's state is known: send what is ours to send."""
+        """The state of every member is known: retransmit what this daemon must."""
         self.recovery = Recovery(self._me, self._old.view.id, self._old.order, self._states)
-        for entry, who in self.recovery.to_send(self._old.order.held()):
+        for entry, who in self.recovery.to_send(self._old.order.retained()):
             sites = 0
             for daemon in who:
                 sites |= 1 << self._config.site_of(daemon)

@@ -3,10 +3,10 @@
 Every beat shows its sender's Lamport clock and its monotonic clock, and every proposal a stamp. All of them
 are taken over, and none is ever taken back: a Lamport clock that has followed a false one to the end of the
 range stops its cluster for good, and a peer whose clock was believed to be years ahead looks silent for
-years. So what jumps further than time explains is refused at first. The daemon is asked whether it means it;
-if it answers `limits.PROOF_ROUNDS` questions of ours in a row, each with an echo of the question, and stays
-with its claim, it is believed: it was suspended, set back to a snapshot, or its wall clock was wrong by
-years. No daemon stands by a packet that was forged or damaged.
+years. So what jumps further than time explains is refused at first. The daemon is asked for
+proof: if it answers `limits.PROOF_ROUNDS` questions in a row, each with an echo of the question, and repeats
+its claim, it is believed: it was suspended, set back to a snapshot, or its wall clock was wrong by
+years. No daemon repeats what a forged or damaged packet claimed.
 
 - A stamp is plausible up to where our own clock was when we started or last believed a jump, and from there
   on at `limits.LTS_PER_US`, plus `limits.LTS_LEAD`. No proof counts beyond `limits.LTS_CEILING`.
@@ -44,20 +44,20 @@ class _Clock(Struct):
 
 
 class _Claim(Struct):
-    """What a daemon has shown and we do not believe yet."""
+    """A claim of another daemon that is not believed yet."""
 
     incarnation: int
     lts: int
     ahead_us: int
     clock_us: int
-    """Of the newest beat with this claim, for our question to echo."""
+    """The clock value of the newest beat with this claim, for our question to echo."""
     asked_us: int | None = None
-    """When it was asked; None: that is still to be done."""
+    """When the last question was sent; None: it is still to be sent."""
     rounds: int = 0
 
 
 class Credence:
-    """The doubts of one daemon."""
+    """Decides which stamps and clocks one daemon believes."""
 
     def __init__(self, start: int, now_us: int) -> None:
         """`start` is the stamp with which our Lamport clock begins."""

@@ -1,14 +1,14 @@
-"""Damping: what is lost again and again is kept out of views until it has proved that it holds.
+"""Damping: a daemon that is lost again and again is kept out of views until it has proved to be stable.
 
-The first loss is no habit. From the second one on, and from the first if it interrupted the forming of a
+A single loss has no consequence. From the second on, and from the first if it interrupted the forming of a
 view, the other daemon is *on trial*: it counts as live again when it has answered for a term without a break.
 A break is a silence that would have cost it a link. The term doubles with each loss, up to `damp_max_us`.
 While it is on trial and answers, it is asked twice as often as a link gives signs of life. A daemon whose
-path never holds for so long is taken in all the same after `TRIED_AFTER_TERMS` terms. A minute in the same
+path never works for so long is taken in all the same after `TRIED_AFTER_TERMS` terms. A minute in the same
 view forgives everything, and so does a new incarnation.
 
-The thesis has nothing like it. What one daemon holds against another one is kept here; `flapping` knows what
-counts as a loss, and what others make of it.
+The thesis has nothing like it. The losses of another daemon are counted here; `flapping` decides what counts
+as a loss, and how other members follow.
 """
 
 from antiphon.core.membership.pace import Pace
@@ -16,7 +16,7 @@ from antiphon.core.membership.pace import Pace
 FORGIVEN_AFTER_US = 60_000_000
 """A daemon that was in one view with us for so long, and its link with it, has its losses forgiven."""
 TRIED_AFTER_TERMS = 8
-"""A path that never holds for its term is tried again after so many of them: what works now and then is
+"""A path that never works for its term is tried again after so many of them: what works now and then is
 better than what never does, if there is no other way."""
 _NEVER_US = -(10**15)
 
@@ -40,14 +40,14 @@ class Damping:
     # Evidence -------------------------------------------------------------------------------------------
 
     def answered(self, now_us: int, break_us: int) -> None:
-        """It has heard something new of us, and we know."""
+        """It has answered: it has received something new from us."""
         self.break_us = break_us
         if now_us - self._answered_us > break_us:
             self._whole_since_us = now_us
         self._answered_us = now_us
 
     def excuse(self, pause_us: int) -> None:
-        """We were not running ourselves for so long."""
+        """This daemon itself was not running for so long."""
         self._answered_us += pause_us
 
     def lost(self, timing: Pace, now_us: int, *, is_forming: bool = False) -> None:

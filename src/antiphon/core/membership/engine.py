@@ -2,6 +2,9 @@
 
 Nothing of it outlives the view. In particular no credit or window is carried over, so none can be lost on the
 way.
+
+Follows: thesis 3.3 (after a change of the membership a new overlay network is built, with trees of its own),
+Spread paper 2.
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,7 +57,7 @@ class Engine:
             self.everywhere |= 1 << config.site_of(member)
         self.segments = segments(config, view.members, view.links)
         self.source_of = {member: segment[0] for segment in self.segments for member in segment}
-        """By member, the source in whose name its bundles are numbered."""
+        """By member, the source of its bundles."""
         self.sources = tuple(segment[0] for segment in self.segments)
         mine = next(segment for segment in self.segments if me in segment)
         self.speaks = mine[0] == me
@@ -71,7 +74,7 @@ class Engine:
             datagrams=datagrams,
             now_us=now_us,
         )
-        """With the other daemons of our segment; None if there are none."""
+        """The link to the other daemons of our segment; None if there are none."""
         self.links: dict[int, Link] = {
             peer: build(config, view, me=me, peer=peer, streams=streams, datagrams=datagrams, now_us=now_us)
             for peer in view.neighbours(me)
@@ -92,7 +95,7 @@ class Engine:
         }
         self.unreliable = {member: Unreliable() for member in view.members}
         self.received_bytes = 0
-        """Of data packets that were new to their link or to the ring."""
+        """Bytes of the data packets that were new to their link or to the ring."""
         self.incomplete: set[int] = set()
         """Daemons with unreliable bundles of which parts are missing."""
 
@@ -108,7 +111,7 @@ class Engine:
 
     def receive(self, incoming: Packet, from_site: bool, now_us: int) -> list[Data]:
         """A packet of this view came in: what is new of it. BadPacket if no neighbour can have sent it.
-        `from_site` is what `is_mate` says of its sender."""
+        `from_site` is what `is_mate` answers for its sender."""
         head = incoming.head
         if isinstance(incoming, Data):
             self.reach.check(incoming, from_site, now_us)
@@ -129,12 +132,12 @@ class Engine:
                     links[neighbour].pump(now_us)
             touched.clear()
 
-    # What our source says to the others -------------------------------------------------------------------
+    # What our source announces ----------------------------------------------------------------------------
 
     @property
-    def _word(self) -> tuple[int, int, int]:
-        """What may be said of our source now: its bundles up to this number are out, the next one is later
-        than this lts, and all of its daemons have everything up to this aru."""
+    def _announcement(self) -> tuple[int, int, int]:
+        """What our source may announce now: its bundles up to this number are out, the next one is later than
+        this lts, and all of its daemons have everything up to this aru."""
         order = self.order
         if order.is_turn or self.site_link is None:
             return order.issued, order.clock, order.own_aru
@@ -142,25 +145,25 @@ class Engine:
 
     @property
     def has_news(self) -> bool:
-        """Whether it is ours to tell the others something that they wait for."""
+        """Whether this daemon must announce something for which other sources wait."""
         if not self.speaks:
             return False
-        _, lts, aru = self._word
+        _, lts, aru = self._announcement
         return self.announcer.has_news(self.order.highest_lts, lts, aru)
 
     @property
     def _announcement_due_us(self) -> int:
-        """When to tell the others the news that we have."""
+        """When the next announcement may go out."""
         order = self.order
-        _, lts, aru = self._word
+        _, lts, aru = self._announcement
         return self.announcer.due_us(order.needs_lts, order.needs_aru, lts, aru, order.came)
 
     def announce(self, now_us: int) -> None:
-        """Tell the others, if it is time."""
+        """Send an update to the other sources, if there is news and it is time."""
         if not self.has_news or self._announcement_due_us > now_us:
             return
         self.delta.measured(self._delay_us)
-        number, lts, aru = self._word
+        number, lts, aru = self._announcement
         self.announcer.announced(now_us, lts, aru, self.order.came)
         self._serial = (self._serial + 1) % SERIALS  # it only tells copies that wait apart
         self.forwarder.announce(Update(self.order.source, self._serial, number, lts, aru))
@@ -175,7 +178,7 @@ class Engine:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
         order = self.order
         return (
-            not (order.held_count or order.ready or order.ahead_count or self.has_news)
+            not (order.retained_count or order.ready or order.ahead_count or self.has_news)
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())
             and (self.site_link is None or self.site_link.is_quiet)
@@ -212,7 +215,7 @@ class Engine:
 
 
 def earliest_us(one_us: int | None, other_us: int | None) -> int | None:
-    """Of two times, each of which may be never."""
+    """The earlier of two times, each of which may be never (None)."""
     if one_us is None or (other_us is not None and other_us < one_us):
         return other_us
     return one_us

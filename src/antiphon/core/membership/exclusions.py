@@ -2,9 +2,9 @@
 
 A daemon is given a strike when a view, installed or being formed, stood still because of it. With the second
 strike within `limits.STRIKES_WITHIN_US`, or at once if its state at the end of a view cannot be true, it is
-left out for a time that doubles with each further exclusion, up to a limit. Its members of the moment go on
-without it, it goes on alone, and both merge when the time is over. A new process of the daemon is not to
-blame for what an earlier one did.
+left out for a time that doubles with each further exclusion, up to a limit. The members of its view go on
+without it, it goes on alone, and both merge when the time is over. A new process of the daemon does not
+inherit the strikes of an earlier one.
 
 A daemon of which two processes run at the same time (`identities`) is left out, too, whichever process it is,
 until both are no longer heard.
@@ -28,7 +28,7 @@ from antiphon.core.view import DaemonView
 from antiphon.wire.membership import Beat, Exclusion, Proposal, Station
 
 ALL_PROCESSES = 0
-"""In the place of an incarnation: whatever process bears the daemon's name."""
+"""Stands for an incarnation: the exclusion is of every process with the daemon's name."""
 TWINS = "two processes of this daemon run at the same time: end one of them"
 
 
@@ -46,7 +46,7 @@ def culprits(waited_for: Collection[int], members: Collection[int], me: int) -> 
 
 
 class _Record(Struct):
-    """What is held against one process of a daemon."""
+    """The strikes and exclusions of one process of a daemon."""
 
     incarnation: int
     strikes: int = 0
@@ -57,7 +57,7 @@ class _Record(Struct):
     """How often it was left out by our own decision."""
     until_us: int = -(10**15)
     is_ours: bool = False
-    """Whether this daemon has decided it itself."""
+    """Whether this daemon itself has decided to leave it out."""
     reason: str = ""
 
 
@@ -120,7 +120,7 @@ class Exclusions:
         record.is_ours = True
 
     def blame(self, waited_for: Collection[int], view: DaemonView, reason: str, now_us: int) -> int:
-        """Hold it against members of a view that it stood still while they were waited for; one of them."""
+        """Give a strike to the members for which a view waited when it stood still; one of them."""
         blamed = culprits(waited_for, view.members, self._me)
         for daemon in blamed:
             self.strike(daemon, view.incarnation(daemon) or 0, reason, now_us)

@@ -8,8 +8,8 @@ view that comes next. So all members that go on together count the same losses o
 A daemon that one member alone keeps out would be brought back by the next one that still hears it. As with
 exclusions (`exclusions`), each daemon announces in its station the daemons that it keeps out by its own
 experience, and members of its view follow: when two of them announce the same daemon, or when their own site
-announces two daemons of one other site, which then stand for the path to it. Experience goes before: a daemon
-whose link to another one has held does not believe others that this one flaps.
+announces two daemons of one other site, which then stand for the path to it. Own experience goes
+first: a daemon whose link to another one has lasted does not follow an announcement that this one flaps.
 
 The thesis has nothing like it.
 Checked by: tests/unit/test_flapping.py, tests/paper/test_daemon_flapping.py.
@@ -29,7 +29,7 @@ WITNESSES_MIN = 2
 
 
 class Flapping:
-    """What one daemon makes of losses, its own and those that others announce."""
+    """Decides what one daemon does about losses, its own and those that others announce."""
 
     def __init__(self, config: Config, me: int, peers: Mapping[int, Peer]) -> None:
         self.fading: frozenset[int] = frozenset()
@@ -91,9 +91,9 @@ class Flapping:
                         announced.setdefault(daemon, {})[station.daemon] = remaining_us
         for daemon, remaining_us in self._flapping(announced).items():
             peer = self._peers[daemon]
-            has_held = daemon in view.neighbours(self._me) and peer.damping.lost_us < (stopped_us or now_us)
+            has_lasted = daemon in view.neighbours(self._me) and peer.damping.lost_us < (stopped_us or now_us)
             is_member = stopped_us is None and daemon in view.members
-            if not has_held and not is_member:
+            if not has_lasted and not is_member:
                 peer.damping.follow(remaining_us, now_us)
 
     def _flapping(self, announced: Mapping[int, Mapping[int, int]]) -> dict[int, int]:

@@ -39,7 +39,7 @@ class Loss:
         standing, presence = self._standing, self._presence
         working, timing = standing.working_view, presence.timing
         presence.flapping.lost(timing, now_us, is_forming=standing.forming is not None)
-        standing.rounds.left(standing.state.word, now_us)
+        standing.rounds.left(standing.state.label, now_us)
         standing.rounds.begin(reason, peer, detail, now_us)
         standing.give_up()
         standing.stop(now_us)
@@ -105,7 +105,7 @@ class Loss:
         presence, forming = self._presence, self._standing.forming
         assert forming is not None
         names = ", ".join(map(presence.name, waited_for)) or "no daemon"
-        detail = f"no progress in state {self._standing.state.word}, waiting for {names}"
+        detail = f"no progress in state {self._standing.state.label}, waiting for {names}"
         blamed = presence.exclusions.blame(waited_for, forming, detail, now_us)
         self.lose(Reason.STUCK, blamed, detail, now_us)
 

@@ -1,6 +1,6 @@
-"""The end of a daemon view: what its members still owe one another, worked out alike by all of them.
+"""The end of a daemon view: what its members must still retransmit and deliver, computed alike by all.
 
-Follows: thesis 6.1.9 and 6.1.10 (figures 6.12 to 6.16): STATETRANS messages, resending by one who has it,
+Follows: thesis 6.1.9 and 6.1.10 (figures 6.12 to 6.16): STATETRANS messages, retransmission by one member,
 holes, commit sets, the transitional signal and the messages around it.
 Deviations, where the figures break a property of chapter 2:
 - figure 6.13 delivers up to the greatest known ARU before the signal. That breaks 2.8: a member may already
@@ -10,10 +10,10 @@ Deviations, where the figures break a property of chapter 2:
   2.7 for reliable and FIFO messages, which some member may have delivered long ago: these are always
   delivered. For the same reason a hole counts only beyond what any member has delivered.
 - the commit set alone does not keep a promise made in an earlier, failed attempt: a hole that comes to light
-  later could drop a message that somebody has delivered as safe by then. So the line up to which holes did
+  later could drop a message that a member has delivered as safe by then. So the line up to which holes did
   not matter is part of the commitment, too.
 - a bundle that was pruned from a site is sent to it if a join of that site to its group had not taken effect:
-  normally the sender would have repeated it (see `groups.membership`), but the sender may be gone.
+  normally the sender would have retransmitted it (see `groups.membership`), but the sender may be gone.
 What is missing, what is a hole and in which order the rest is delivered, the order of the view knows
 (`ordering.order.Ending`). Lines here are places in it.
 Checked by: tests/paper/test_recovery*.py, the oracle's properties 2.7, 2.8, 2.13, 2.14 and 2.18.
@@ -75,13 +75,13 @@ def parse_state(body: bytes, order: Order) -> MemberState:
 
 
 class Recovery:
-    """The leave-taking of one daemon from one view, from the states of all who go on together."""
+    """What one daemon must do at the end of one view, from the states of all who go on together."""
 
     def __init__(self, me: int, view: int, order: Order, states: dict[int, MemberState]) -> None:
         """`order` is that of the view that ends, `view` its identifier."""
         self.me = me
         self.members = frozenset(states)
-        """Of the next view."""
+        """The members of the next view."""
         self.together = frozenset(daemon for daemon, state in states.items() if state.view == view)
         """The transitional set: the daemons that come from the same view."""
         self._order = order
@@ -91,16 +91,16 @@ class Recovery:
         )
         """What all who go on together know of the order."""
         self.certain_line = max(self.ending.delivered_line, self.ending.stable_line)
-        """What comes later is after the signal for every group."""
+        """What comes after this place is delivered after the signal of every group."""
         promised = [state.committed_line for state in self._states.values()]
         self.committed_line = max([self.ending.hole_line, self.ending.delivered_line, *promised])
         """Up to here no message is dropped."""
         self.committed = self.together.union(*(state.committed for state in self._states.values()))
         """No message of these daemons is dropped."""
 
-    def to_send(self, held: Iterable[Entry]) -> Iterable[tuple[Entry, list[int]]]:
-        """Of what is held here, what this daemon must send again, and who needs it."""
-        for entry in held:
+    def to_send(self, retained: Iterable[Entry]) -> Iterable[tuple[Entry, list[int]]]:
+        """The bundles among `retained` that this daemon must retransmit, with the daemons that lack each."""
+        for entry in retained:
             header = entry.header
             if header.flags & Flag.CONTROL:
                 continue  # it was for the view that ends, and no daemon waits for it
@@ -114,7 +114,7 @@ class Recovery:
         header = entry.header
         if header.flags & ~Flag.CLIENT:
             return []
-        having = self.ending.holders(entry.source, header.number)
+        having = self.ending.retaining(entry.source, header.number)
         if not having or having[0] != self.me:
             return []
         groups: tuple[str, ...] | None = None

@@ -51,14 +51,14 @@ class Standing:
 
     def enter(self, state: State, reason: Reason, now_us: int) -> None:
         """Enter a state with the first step of a round."""
-        assert is_allowed(self.state, state, reason), f"{self.state.word} to {state.word}: {reason.value}"
+        assert is_allowed(self.state, state, reason), f"{self.state.label} to {state.label}: {reason.value}"
         self.state = state
         self.entered_us = now_us
-        self._host.entered(state.word, reason.value, now_us)
+        self._host.entered(state.label, reason.value, now_us)
 
     def change(self, state: State, reason: Reason, now_us: int) -> None:
         """Go on to a state within the round."""
-        self.rounds.left(self.state.word, now_us)
+        self.rounds.left(self.state.label, now_us)
         self.enter(state, reason, now_us)
 
     def stop(self, now_us: int) -> None:

@@ -35,7 +35,7 @@ class State(IntEnum):
     """Every member gets what it lacks of its old view."""
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         """The state's name in traces, status and rounds."""
         return self.name.lower()
 

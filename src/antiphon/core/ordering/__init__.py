@@ -1,1 +1,1 @@
-"""Ordering: when a bundle may be delivered, and when everybody is known to have it."""
+"""Ordering: when a bundle may be delivered, and when every member is known to have it."""

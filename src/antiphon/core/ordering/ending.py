@@ -1,7 +1,7 @@
-"""The end of a view in the symmetric order: who lacks what, who has it, and from where on something is lost.
+"""The end of a view in the symmetric order: which members lack and retain which bundles, and where a hole is.
 
 Follows: thesis 6.1.9 and 6.1.10 (figures 6.13 to 6.15).
-Deviations: a hole is a number that a member lacks and no member holds. Numbers that were never for a site
+Deviations: a hole is a number that a member lacks and no member retains. Numbers that were never for a site
 (skipped) are no holes to it; whether there is a hole is decided from what all members have told, so that all
 drop the same. Where the certain part of the stream ends is found for each group (`line_of`): bundles are
 pruned, so only members whose daemon hosts the group can have delivered more of it than is stable.
@@ -26,7 +26,7 @@ class SymmetricEnding:
         self.stable_line = max(state.stable for state in told)
         self.last_line = max(state.clock for state in told)
         self._duties: dict[int, Duties] = {}
-        self._holders: dict[int, dict[int, list[int]]] = {}  # source -> number -> who holds it
+        self._retaining: dict[int, dict[int, list[int]]] = {}  # source -> number -> members that retain it
         sources: dict[int, dict[int, SourceState]] = {}
         for daemon, state in self._states.items():
             for known in state.sources:
@@ -36,15 +36,15 @@ class SymmetricEnding:
             self.hole_line = min(self.hole_line, self._look_at(source, sources[source]))
 
     def _look_at(self, source: int, known: dict[int, SourceState]) -> int:
-        """Find out who lacks which of a source's bundles and who has them; the line of the first hole."""
+        """Find the members that lack and retain each of a source's bundles; the line of the first hole."""
         lowest = min((known[daemon].contiguous if daemon in known else 0) for daemon in self.together)
         highest = min(max(state.known for state in known.values()), lowest + limits.OUTSTANDING_MAX)
-        holders: dict[int, list[int]] = {}
+        retaining: dict[int, list[int]] = {}
         for daemon in self._by_duty(source):
             if daemon in known:
-                for number in numbers(known[daemon].held):
-                    holders.setdefault(number, []).append(daemon)
-        self._holders[source] = holders
+                for number in numbers(known[daemon].retained):
+                    retaining.setdefault(number, []).append(daemon)
+        self._retaining[source] = retaining
         lacking: dict[int, list[int]] = {}
         for daemon in sorted(self.together):
             start = known[daemon].contiguous + 1 if daemon in known else 1
@@ -58,7 +58,7 @@ class SymmetricEnding:
             who = lacking.get(number)
             if who is None:
                 continue
-            having = holders.get(number)
+            having = retaining.get(number)
             if having is None:
                 first_hole = number if first_hole is None else first_hole
             elif having[0] == self.me:
@@ -69,16 +69,16 @@ class SymmetricEnding:
         return max((state.lts for state in known.values() if state.contiguous < first_hole), default=0)
 
     def _by_duty(self, source: int) -> list[int]:
-        """Who should send a source's bundles again: its first daemon, or else the next one that is there."""
+        """The members in the order in which they retransmit a source's bundles: its first daemon first."""
         return sorted(self.together, key=lambda daemon: (daemon < source, daemon))
 
     def duties(self, source: int) -> Duties:
         """See `order.Ending`."""
         return self._duties.get(source, {})
 
-    def holders(self, source: int, number: int) -> list[int]:
+    def retaining(self, source: int, number: int) -> list[int]:
         """See `order.Ending`."""
-        return self._holders.get(source, {}).get(number, [])
+        return self._retaining.get(source, {}).get(number, [])
 
     def has_delivered(self, daemon: int, place: int) -> bool:
         """See `order.Ending`."""

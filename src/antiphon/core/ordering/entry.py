@@ -12,20 +12,20 @@ class Entry(Struct, eq=False):
     """A complete bundle that this daemon has, until it is delivered and known to be everywhere."""
 
     source: int
-    """In whose numbering it stands: the first daemon of its sender's segment."""
+    """The source that has numbered it: the first daemon of its sender's segment."""
     header: Header
     bundle: bytes | bytearray | memoryview
     place: int = 0
-    """Where it stands in the agreed order; 0 as long as its order does not know. Only an order writes it."""
+    """Its place in the agreed order; 0 as long as the order has given it none. Only an order writes it."""
     delivered: bool = False
     waits_for_others: bool = False
-    """Delivered here only once every other site has it: a site's first join to a group."""
+    """Whether it is delivered here only once every other site has it: a site's first join to a group."""
     resent: int = 0
-    """Mask of the daemons to which it was sent again because they joined its group while it was under way."""
+    """Mask of the daemons to which it was retransmitted because they joined its group meanwhile."""
 
     @property
     def daemon(self) -> int:
-        """Who sent it."""
+        """The daemon that sent it."""
         return self.header.daemon
 
     def __lt__(self, other: "Entry") -> bool:

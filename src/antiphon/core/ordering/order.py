@@ -6,11 +6,11 @@ a bundle its place after the bundle has arrived. Three rules make that possible:
 
 - A bundle's *place* is one integer, `Entry.place`. Only an order writes it; all others read it from a bundle
   that is delivered, and never use the lts of a header in its stead.
-- Everything that is said of the agreed order at the end of a view (`Ending`) is said in places.
-- Whether a bundle may come after another one, before both have their places, is asked (`may_follow`).
+- Everything that members tell of the agreed order at the end of a view (`Ending`) is told in places.
+- Whether a bundle may come after another one, before both have their places, `may_follow` answers.
 
 An order numbers the bundles of its own daemon, too, because daemons of one segment number theirs together:
-the site link of the segment says when it is this daemon's turn (`core.links.site`).
+the site link of the segment decides when it is this daemon's turn (`core.links.site`).
 """
 
 from collections import deque
@@ -45,10 +45,10 @@ class Ending(Protocol):
     """No bundle of the view has a place after this."""
 
     def duties(self, source: int) -> Duties:
-        """Of the bundles of a source, those that this daemon must send again."""
+        """The bundles of a source that this daemon must retransmit."""
 
-    def holders(self, source: int, number: int) -> list[int]:
-        """The members that hold a bundle, the one first that sends it again."""
+    def retaining(self, source: int, number: int) -> list[int]:
+        """The members that retain a bundle, the one first that retransmits it."""
 
     def has_delivered(self, daemon: int, place: int) -> bool:
         """Whether a member had delivered everything up to this place when its view stopped."""
@@ -63,7 +63,7 @@ class Order(Protocol):
 
     me: int
     source: int
-    """In whose name this daemon's bundles are numbered: the first daemon of its segment."""
+    """The source of this daemon's bundles: the first daemon of its segment."""
     lines: Lines
     """How far each source has come."""
     ready: deque[Entry]
@@ -75,14 +75,14 @@ class Order(Protocol):
     """What the order wants to tell the orders of the other members, one body after another: the owner sends
     each as a bundle with `Flag.ORDER` when it is our turn, and `receive` gets it everywhere, here too."""
     moved: bool
-    """Whether anything came in since `settle`."""
+    """Whether anything came in since `advance`."""
     observer: Callable[[Header], None] | None
-    """Is told of each bundle when it comes in."""
+    """Called with the header of each bundle when it comes in."""
 
     # Numbering: these are read, and the turn is given and taken, by the site link of our segment -------
 
     is_turn: bool
-    """Whether this daemon may number bundles now: it is alone in its segment, or the site link says so."""
+    """Whether this daemon may number bundles now: it is alone in its segment, or has the site link's turn."""
     issued: int
     """The greatest number that our source is known to have given to a bundle; all, if it is our turn."""
     highest_lts: int
@@ -112,7 +112,7 @@ class Order(Protocol):
         """A new stamp."""
 
     def witness(self, lts: int) -> None:
-        """Another clock shows this."""
+        """Another daemon's clock shows `lts`."""
 
     # Bundles of this daemon ----------------------------------------------------------------------------
 
@@ -123,8 +123,8 @@ class Order(Protocol):
         """The unstable bundles of this daemon that may follow a bundle with this lts, in their order."""
 
     def wait_for_others(self, entry: Entry) -> None:
-        """Deliver a bundle of ours only once every other site has it, and vouch for nothing from it on
-        before: what they send us again because of it counts as missing until then."""
+        """Deliver a bundle of ours only once every other site has it, and acknowledge nothing from it on
+        before: what other sites retransmit because of it counts as missing until then."""
 
     # What comes in -------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Order(Protocol):
         agreed order even if its service would allow more haste."""
 
     def receive_late(self, entry: Entry) -> None:
-        """A bundle whose number was skipped here, sent again because this site joined its group meanwhile."""
+        """A bundle whose number was skipped here, retransmitted because this site has joined its group."""
 
     def skip(self, skip: Skip, is_urgent: bool = True) -> None:
         """Bundles that have no receiver at this site; unless they are known, they may be urgent."""
@@ -150,15 +150,15 @@ class Order(Protocol):
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
         """Whether a bundle with `lts` may have its place after one with `earlier_lts`."""
 
-    def settle(self) -> None:
-        """Draw the conclusions from what came in: `ready` and `own_stable` get what follows from it."""
+    def advance(self) -> None:
+        """Draw the lines again from what came in: `ready` and `own_stable` get what they allow."""
 
     # What this daemon's source announces ---------------------------------------------------------------
 
     needs_lts: int
     """The greatest lts of a bundle that no daemon delivers before it knows the lts of every source."""
     needs_aru: int
-    """The same of those that some daemon does not deliver before it knows the aru of every source."""
+    """The greatest lts of a bundle that some daemon delivers only once it knows the aru of every source."""
     came: int
     """What has come in from other daemons: the bundles, and the full packets in each."""
 
@@ -172,7 +172,7 @@ class Order(Protocol):
         bundles have come, the greatest that is known to exist, and the lts up to which it is known."""
 
     def unacknowledged(self) -> list[tuple[int, int]]:
-        """The sources that do not vouch for the oldest bundle that is held, and up to which lts they do."""
+        """The sources that have not acknowledged the oldest retained bundle, each with its aru."""
 
     def first_waiting_source(self) -> int | None:
         """The source of the oldest bundle that waits for its place, or else for all to have it."""
@@ -182,14 +182,15 @@ class Order(Protocol):
 
     # Memory --------------------------------------------------------------------------------------------
 
-    held_bytes: int
+    retained_bytes: int
+    """The size of the bundles that are not known to be everywhere."""
     largest_bytes: int
-    """Of any bundle so far: limits may be overshot by one."""
+    """The size of the largest bundle so far: limits may be overshot by one."""
     own_unstable_bytes: int
-    """Of the bundles of this daemon."""
+    """The size of the bundles of this daemon that are not stable."""
 
     @property
-    def held_count(self) -> int:
+    def retained_count(self) -> int:
         """Bundles that are not known to be everywhere."""
 
     @property
@@ -197,10 +198,10 @@ class Order(Protocol):
         """Bundles and ranges that wait for an earlier number of their source."""
 
     def late_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
+        """The size of retained bundles that carry another one to a joining site, of one daemon or of all."""
 
     def recovery_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that helped to form the view, of one daemon or of all."""
+        """The size of retained bundles that helped to form the view, of one daemon or of all."""
 
     # The end of the view -------------------------------------------------------------------------------
 
@@ -223,7 +224,7 @@ class Order(Protocol):
         """A bundle that was missing here came from another daemon, after the view has stopped; False for one
         that is here already. It keeps to the agreed order whatever its service."""
 
-    def held(self) -> list[Entry]:
+    def retained(self) -> list[Entry]:
         """Everything that is not known to be everywhere."""
 
     def undelivered(self) -> list[Entry]:

@@ -3,15 +3,15 @@
 Follows: thesis 5.1. C[i] is the lts up to which everything from source i has come; HA[i] is the aru that it
 last announced. The agreed line is the smallest C, the stable line the smallest HA. Sources are the segments
 of the view, each called by its first daemon.
-Deviation: the daemon stands in the last bits of an lts. Lamport's rule holds, no two bundles share an lts,
+Deviation: the daemon stands in the last bits of an lts. Lamport's rule is kept, no two bundles share an lts,
 and one number is the whole place in the order, where the thesis breaks ties by site.
 """
 
 from collections.abc import Iterable
 
 _DAEMON_BITS = 10
-_NOBODY = 1 << 63
-"""Where one that is no source in the view stands: it holds nothing back."""
+_NO_SOURCE = 1 << 63
+"""The lts of a daemon that is no source of the view: no line waits for it."""
 
 
 def stamp_after(lts: int, daemon: int) -> int:
@@ -47,7 +47,7 @@ class Lines:
     def __init__(
         self, daemons: int, me: int, sources: Iterable[int], start: int, clock: int, own: int, is_alone: bool
     ) -> None:
-        """`own` is the source to which this daemon belongs, `is_alone` whether nobody else does."""
+        """`own` is the source to which this daemon belongs, `is_alone` whether no other daemon does."""
         self.clock = clock
         """Lamport's: this daemon's next bundle is born with a greater lts."""
         self.agreed = start
@@ -55,16 +55,16 @@ class Lines:
         self.stable = start
         """Every bundle with an lts up to this is known to have come everywhere it had to."""
         self.stable_elsewhere = start
-        """The same, our own source not counted."""
+        """The stable line of the other sources: our own is not counted."""
         self.aru = start
-        """What this daemon vouches for: the agreed line, unless something holds it back."""
-        self.held_below: int | None = None
-        """While set, this daemon does not vouch for anything from this lts on."""
+        """What this daemon acknowledges: the agreed line, or less while `capped_below` is set."""
+        self.capped_below: int | None = None
+        """While set, this daemon acknowledges nothing from this lts on."""
         self._me = me
         self._own = own
         self._is_alone = is_alone
-        self._received = [_NOBODY] * daemons
-        self._arus = [_NOBODY] * daemons
+        self._received = [_NO_SOURCE] * daemons
+        self._arus = [_NO_SOURCE] * daemons
         for source in sources:
             self._received[source] = self._arus[source] = start
 
@@ -74,7 +74,7 @@ class Lines:
         return self.clock
 
     def saw(self, lts: int) -> None:
-        """A bundle or word of a bundle with this lts came in."""
+        """A bundle with this lts came in, or was announced."""
         if lts > self.clock:
             self.clock = lts
 
@@ -91,30 +91,30 @@ class Lines:
 
     @property
     def own_aru(self) -> int:
-        """What our source announces: everybody in it has everything up to this."""
+        """What our source announces: each of its daemons has everything up to this."""
         return self._arus[self._own]
 
     def advance(self, is_complete: bool) -> None:
-        """Draw both lines again. `is_complete` says that nobody but this daemon can be about to send
-        something in the name of our source, and that all that was sent so far is here."""
+        """Draw both lines again. `is_complete`: no other daemon of our source can send before this one
+        does, and all that our source has sent so far is here."""
         own = self._own
         if is_complete:
             self._received[own] = self.clock
         self.agreed = min(self._received)
         aru = self.agreed
-        if self.held_below is not None and aru >= self.held_below:
-            aru = self.held_below - 1
+        if self.capped_below is not None and aru >= self.capped_below:
+            aru = self.capped_below - 1
         self.aru = max(aru, self.aru)
         own_aru = self._arus[own] = self.aru if self._is_alone else self._arus[own]
         self.stable = min(self._arus)
-        self._arus[own] = _NOBODY
+        self._arus[own] = _NO_SOURCE
         self.stable_elsewhere = min(self._arus)
         self._arus[own] = own_aru
 
     def unacknowledged(self, lts: int) -> list[tuple[int, int]]:
-        """The sources that do not vouch for everything up to `lts`, and up to where they do."""
+        """The sources that have not acknowledged everything up to `lts`, each with its aru."""
         return [(source, aru) for source, aru in enumerate(self._arus) if aru < lts]
 
     def slowest(self) -> tuple[int, int]:
-        """The sources that hold back the agreed and the stable line."""
+        """The sources for which the agreed and the stable line wait."""
         return self._received.index(min(self._received)), self._arus.index(min(self._arus))

@@ -27,8 +27,8 @@ class SourceState(Struct, frozen=True, array_like=True):
     """The greatest number that is known to exist."""
     ahead: Ranges
     """Beyond `contiguous`: numbers that have come or are for other sites."""
-    held: Ranges
-    """Bundles that are at hand."""
+    retained: Ranges
+    """Bundles that the daemon has and could retransmit."""
 
 
 class OrderState(Struct, frozen=True, array_like=True):
@@ -66,7 +66,7 @@ def _check_source(told: SourceState) -> None:
         raise BadFrame("state: impossible numbers")
     if told.known > limits.COUNTER_MAX or not 0 <= told.lts <= limits.COUNTER_MAX:
         raise BadFrame("state: impossible counter")
-    for ranges in (told.ahead, told.held):
+    for ranges in (told.ahead, told.retained):
         end = 0
         for first, last in ranges:
             if not end < first <= last <= told.known:

@@ -44,7 +44,7 @@ class _Source:
         self.claims: list[tuple[int, int, int]] = []
         """(number, lts, aru) of updates that wait for bundles before them."""
         self.blocked: set[Sender] = set()
-        """Those with something that waits for other numbers."""
+        """The sessions with a bundle that waits for other numbers."""
 
 
 class SymmetricOrder:
@@ -65,7 +65,7 @@ class SymmetricOrder:
         sources = [segment[0] for segment in segments]
         self.me = me
         self.source = mine[0]
-        """In whose name this daemon's bundles are numbered."""
+        """The source of this daemon's bundles."""
         self.is_turn = len(mine) == 1
         """Whether this daemon may number bundles now: it is alone in its segment, or has the token."""
         self.issued = 0
@@ -76,35 +76,35 @@ class SymmetricOrder:
         self.highest_lts = start
         """The greatest lts of any bundle known to exist."""
         self.needs_lts = start
-        """The same of those that no daemon delivers before it knows the lts of every source."""
+        """The greatest lts of a bundle that no daemon delivers before it knows the lts of every source."""
         self.needs_aru = start
-        """The same of those that some daemon does not deliver before it knows the aru of every source."""
+        """The greatest lts of a bundle that some daemon delivers only once it knows every source's aru."""
         self.came = 0
         """What has come in from other daemons: the bundles, and the full packets in each."""
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
-        self.held_bytes = 0
+        self.retained_bytes = 0
         self.largest_bytes = 0
-        """Of any bundle so far: limits may be overshot by one."""
+        """The size of the largest bundle so far: limits may be overshot by one."""
         self.observer: Callable[[Header], None] | None = None
-        """Told of each bundle when it comes in."""
+        """Called with the header of each bundle when it comes in."""
         self.own_unstable_bytes = 0
-        """Of the bundles of this daemon."""
+        """The size of the bundles of this daemon that are not stable."""
         self._sources = {source: _Source() for source in sources}
         self._chains: dict[Sender, Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
         self._order: list[tuple[int, Entry]] = []
-        self._held: list[tuple[int, Entry]] = []
-        self._own: deque[Entry] = deque()  # those of `_held` that are of this daemon, in their order
+        self._retained: list[tuple[int, Entry]] = []
+        self._own: deque[Entry] = deque()  # those of `_retained` that are of this daemon, in their order
         self._waiting_for_others: deque[int] = deque()  # lts values
         self.own_stable: dict[int, int] = {}
         """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
         owner takes them."""
-        self._recovered: set[tuple[int, int]] = set()  # what is held, once the view has stopped
+        self._recovered: set[tuple[int, int]] = set()  # what is retained, once the view has stopped
         self.to_tell: deque[bytes] = deque()
         """Always empty: bundles are born with their places."""
         self.moved = False
-        """Whether anything came in since `settle`."""
+        """Whether anything came in since `advance`."""
 
     # The clock --------------------------------------------------------------------------------------------
 
@@ -151,17 +151,17 @@ class SymmetricOrder:
         return found
 
     def late_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that carry another one to a joining site, of one daemon or of all."""
+        """The size of retained bundles that carry another one to a joining site, of one daemon or of all."""
         return self._flagged_bytes(Flag.LATE, daemon)
 
     def recovery_bytes(self, daemon: int | None = None) -> int:
-        """Bytes held of bundles that helped to form the view, of one daemon or of all."""
+        """The size of retained bundles that helped to form the view, of one daemon or of all."""
         return self._flagged_bytes(Flag.CONTROL, daemon)
 
     def _flagged_bytes(self, flags: int, daemon: int | None) -> int:
         return sum(
             len(entry.bundle)
-            for _, entry in self._held
+            for _, entry in self._retained
             if entry.header.flags & flags and daemon in (None, entry.daemon)
         )
 
@@ -173,7 +173,7 @@ class SymmetricOrder:
         self.update(Update(self.source, 0, number, lts, 0))
 
     def vouched(self, aru: int) -> None:
-        """Everybody in our segment has everything up to this lts."""
+        """Every daemon of our segment has everything up to this lts."""
         if aru > self.lines.own_aru:
             self.lines.claim(self.source, 0, aru)
             self.moved = True
@@ -183,8 +183,8 @@ class SymmetricOrder:
         return self._sources[source].contiguous
 
     @property
-    def held_count(self) -> int:
-        return len(self._held)
+    def retained_count(self) -> int:
+        return len(self._retained)
 
     @property
     def ahead_count(self) -> int:
@@ -219,7 +219,7 @@ class SymmetricOrder:
         return True
 
     def receive_late(self, entry: Entry) -> None:
-        """A bundle whose number was skipped here, sent again because this site joined its group meanwhile.
+        """A bundle whose number was skipped here, retransmitted because this site has joined its group.
 
         It belongs after that join, so it keeps to the agreed order whatever its service.
         """
@@ -240,7 +240,7 @@ class SymmetricOrder:
             self._retry(source)
 
     def update(self, update: Update) -> None:
-        """A source's word on where it stands."""
+        """A source announces where it stands."""
         self._saw(update.lts, of_a_bundle=False)
         source = self._sources[update.source]
         if update.number <= source.contiguous:
@@ -249,7 +249,7 @@ class SymmetricOrder:
         source.claims.append((update.number, update.lts, update.aru))
         source.claims.sort()
         if len(source.claims) > _CLAIMS_MAX:
-            del source.claims[-2]  # the newest says the most, the older ones apply sooner
+            del source.claims[-2]  # the newest announces the most, the older ones apply sooner
 
     def forget_sessions(self, source: int, senders: Iterable[Sender]) -> None:
         """Sessions are over: their last bundles are delivered."""
@@ -290,13 +290,13 @@ class SymmetricOrder:
         size = len(entry.bundle)
         if size > self.largest_bytes:
             self.largest_bytes = size
-        self.held_bytes += size
+        self.retained_bytes += size
         if header.daemon == self.me:
             self.own_unstable_bytes += size
             self._own.append(entry)
         else:
             self.came += 1 + size // limits.PACKET_DEFAULT_BYTES
-        heapq.heappush(self._held, (lts, entry))
+        heapq.heappush(self._retained, (lts, entry))
 
     def _chain(self, entry: Entry) -> Chain:
         sender = (entry.header.daemon, entry.header.session)
@@ -363,22 +363,22 @@ class SymmetricOrder:
         return max([greatest, source.contiguous, *(last for last, _, _ in source.ahead.values())])
 
     def unacknowledged(self) -> list[tuple[int, int]]:
-        """The sources that do not vouch for the oldest bundle that is held, and up to which lts they do."""
-        return self.lines.unacknowledged(self._held[0][0]) if self._held else []
+        """The sources that have not acknowledged the oldest retained bundle, each with its aru."""
+        return self.lines.unacknowledged(self._retained[0][0]) if self._retained else []
 
     def first_waiting_source(self) -> int | None:
         """The source of the oldest bundle that waits for its place, or else for all to have it."""
-        entries = self._order or self._held
+        entries = self._order or self._retained
         return entries[0][1].source if entries else None
 
     def has_later(self, number: int) -> bool:
         """Whether a bundle of a source has come although an earlier one has not."""
         contiguous = self._sources[number].contiguous
-        return any(entry.source == number and entry.header.number > contiguous for _, entry in self._held)
+        return any(entry.source == number and entry.header.number > contiguous for _, entry in self._retained)
 
     # Delivering -------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def advance(self) -> None:
         """Draw the lines again, deliver what they allow (rules 1 and 2), forget what is everywhere."""
         if not self.moved:
             return
@@ -397,11 +397,11 @@ class SymmetricOrder:
             heapq.heappop(order)
             self.delivered_line = place
             self._deliver(entry)
-        held = self._held
-        while held and held[0][0] <= lines.stable and held[0][1].delivered:
-            _, entry = heapq.heappop(held)
+        retained = self._retained
+        while retained and retained[0][0] <= lines.stable and retained[0][1].delivered:
+            _, entry = heapq.heappop(retained)
             size = len(entry.bundle)
-            self.held_bytes -= size
+            self.retained_bytes -= size
             header = entry.header
             if header.daemon == self.me:
                 self.own_unstable_bytes -= size
@@ -415,15 +415,14 @@ class SymmetricOrder:
         return self.is_turn and self._sources[self.source].contiguous >= self.issued
 
     def wait_for_others(self, entry: Entry) -> None:
-        """Deliver a bundle of ours only once every other site has it, and vouch for nothing from it on
-        before: what they send us again because of it counts as missing until then."""
+        """See `order.Order`."""
         entry.waits_for_others = True
         self._waiting_for_others.append(entry.header.lts)
-        self.lines.held_below = self._waiting_for_others[0]
+        self.lines.capped_below = self._waiting_for_others[0]
 
     def _vouch_again(self) -> None:
         self._waiting_for_others.popleft()
-        self.lines.held_below = self._waiting_for_others[0] if self._waiting_for_others else None
+        self.lines.capped_below = self._waiting_for_others[0] if self._waiting_for_others else None
         self.lines.advance(self._is_complete)
 
     def _deliver(self, entry: Entry) -> None:
@@ -451,11 +450,11 @@ class SymmetricOrder:
                 self._forget_impossible(number, source)
 
     def _forget_impossible(self, number: int, source: _Source) -> None:
-        """No source is so far ahead of its receivers: a state that said so would be refused by all."""
+        """No source is so far ahead of its receivers: every member would refuse a state with such numbers."""
         most = source.contiguous + limits.OUTSTANDING_MAX
         source.ahead = {first: rest for first, rest in source.ahead.items() if rest[0] <= most}
         source.claims = [claim for claim in source.claims if claim[0] <= most]
-        for entries in (self._order, self._held):
+        for entries in (self._order, self._retained):
             entries[:] = [
                 (lts, entry)
                 for lts, entry in entries
@@ -468,7 +467,7 @@ class SymmetricOrder:
 
     def tell(self) -> bytes:
         """See `order.Order`; of sources of which nothing is known nothing is told."""
-        sources = tuple(told for told in map(self.tell_source, self._sources) if told.known or told.held)
+        sources = tuple(told for told in map(self.tell_source, self._sources) if told.known or told.retained)
         return encode_state(OrderState(self.lines.clock, self.delivered_line, self.lines.stable, sources))
 
     def check_told(self, told: bytes) -> None:
@@ -484,11 +483,11 @@ class SymmetricOrder:
         known = self._sources[source]
         ahead = sorted((first, last) for first, (last, _, _) in known.ahead.items())
         highest = self._greatest(source, known)
-        held = sorted(entry.header.number for _, entry in self._held if entry.source == source)
+        retained = sorted(entry.header.number for _, entry in self._retained if entry.source == source)
         lts = self.lines.complete(source)
         if source == self.source and self._is_complete:
             lts = self.lines.clock
-        return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(held))
+        return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(retained))
 
     def has(self, source: int, number: int) -> bool:
         """Whether a bundle has come, or is known to be for other sites."""
@@ -501,7 +500,7 @@ class SymmetricOrder:
         """A bundle that was missing here came from another daemon, after the view has stopped; False for one
         that is here already. It keeps to the agreed order whatever its service."""
         key = (entry.source, entry.header.number)
-        if key in self._held_keys():
+        if key in self._retained_keys():
             return False
         if self.has(*key):  # it was for other sites, and now it is for this one, too
             self._recovered.add(key)
@@ -510,15 +509,15 @@ class SymmetricOrder:
         self._recovered.add(key)
         return self.receive(entry, in_order=True)
 
-    def _held_keys(self) -> set[tuple[int, int]]:
+    def _retained_keys(self) -> set[tuple[int, int]]:
         if not self._recovered:
-            self._recovered = {(entry.source, entry.header.number) for _, entry in self._held}
+            self._recovered = {(entry.source, entry.header.number) for _, entry in self._retained}
         return self._recovered
 
     def undelivered(self) -> list[Entry]:
         """Everything that was not delivered, in the agreed order."""
-        return [entry for _, entry in sorted(self._held) if not entry.delivered]
+        return [entry for _, entry in sorted(self._retained) if not entry.delivered]
 
-    def held(self) -> list[Entry]:
+    def retained(self) -> list[Entry]:
         """Everything that is not known to be everywhere, in the agreed order."""
-        return [entry for _, entry in sorted(self._held)]
+        return [entry for _, entry in sorted(self._retained)]

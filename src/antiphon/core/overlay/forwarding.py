@@ -1,4 +1,4 @@
-"""Where everything goes from here: the branches of its source's tree that have receivers.
+"""Where a daemon sends and forwards packets: along the branches of their source's tree that have receivers.
 
 Follows: Spread paper 3.2 (non-blocking forwarding, pruning), thesis 3.4.2.
 Deviations: a branch without receivers is told of skipped bundles in ranges, at once but never more often than
@@ -44,7 +44,7 @@ class Way(Protocol):
 class Forwarder:
     """Sends what starts at this daemon, and passes on what comes through.
 
-    What came over the site link, all others of the segment have got, too.
+    What came over the site link, all others of the segment have received, too.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Forwarder:
         """Neighbours for which there is something to send since the owner last cleared this, in order."""
 
     def bundle(self, fragment: Fragment, *, lts: int, aru: int, is_urgent: bool, now_us: int) -> None:
-        """A whole bundle starts here; one that is not urgent is delivered without any word of those who
-        skip it."""
+        """A whole bundle starts here. One that is not urgent is delivered without an announcement of the
+        sites that skip it."""
         for branch in self._all[fragment.source]:
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
@@ -84,7 +84,7 @@ class Forwarder:
     def fragment(self, fragment: Fragment, from_site: bool) -> None:
         """Bytes of a bundle pass through, whatever else of it is still missing.
 
-        Where a branch has no receiver nothing is said here: `head` does, which knows the bundle's lts.
+        A branch without receivers is told by `head`, which knows the bundle's lts.
         """
         for branch in self._branches(fragment.source, from_site):
             if branch.below & fragment.destinations:

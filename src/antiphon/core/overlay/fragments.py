@@ -1,6 +1,8 @@
 """Bundles put together again from fragments that come in any order.
 
 Memory follows what has arrived, never what a header claims.
+
+Follows: Spread paper 3.3 (parts of an unreliable message are discarded if the rest does not come in time).
 """
 
 from collections import OrderedDict
@@ -24,7 +26,7 @@ class Reassembly:
     """The incomplete bundles of one source, of one kind (reliable or unreliable)."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self.bytes_held = 0
+        self.buffered_bytes = 0
         self.dropped = 0
         self._limit_bytes = limit_bytes
         self._partials: OrderedDict[int, _Partial] = OrderedDict()
@@ -34,7 +36,7 @@ class Reassembly:
 
     @property
     def largest_bytes(self) -> int:
-        """Of the incomplete bundles."""
+        """The size of the largest incomplete bundle."""
         return max((partial.total for partial in self._partials.values()), default=0)
 
     def received_of(self, number: int) -> int:
@@ -53,16 +55,16 @@ class Reassembly:
         if fragment.total != partial.total or fragment.offset in partial.pieces:
             self.dropped += 1
             return None
-        if self.bytes_held + size > self._limit_bytes:
+        if self.buffered_bytes + size > self._limit_bytes:
             self.dropped += 1
             return None
         partial.pieces[fragment.offset] = fragment.body
         partial.received += size
-        self.bytes_held += size
+        self.buffered_bytes += size
         if partial.received < partial.total:
             return None
         del self._partials[fragment.number]
-        self.bytes_held -= partial.received
+        self.buffered_bytes -= partial.received
         return self._join(partial)
 
     def _join(self, partial: _Partial) -> bytes | None:
@@ -83,5 +85,5 @@ class Reassembly:
             if partial.began_us + limits.UNRELIABLE_REASSEMBLY_TIMEOUT_US > now_us:
                 return
             del self._partials[number]
-            self.bytes_held -= partial.received
+            self.buffered_bytes -= partial.received
             self.dropped += 1

@@ -42,7 +42,7 @@ class _Tree(Struct, frozen=True):
     """The shortest paths from one segment."""
 
     children: dict[int, list[int]]
-    """Of those segments that pass something on, ascending."""
+    """By segment that forwards to others, the segments to which it does, ascending."""
     below: dict[int, int]
     """For every segment, the mask of the sites reached through it, its own among them."""
 
@@ -61,7 +61,7 @@ class _Routes(Struct, frozen=True):
     roots: dict[int, int]
     """By source, the segment whose tree it uses: itself, or its only neighbour."""
     trees: dict[int, _Tree]
-    """By root."""
+    """By root, its tree."""
 
     def leaving(self, source: int, segment: int, me: int, has_ring: bool) -> tuple[Branch, ...]:
         """The branches that leave `me`, a daemon of `segment`, in the tree of `source`."""

@@ -1,9 +1,9 @@
-"""Which links a view of daemons uses: few of those that work, and enough to reach everybody.
+"""Which links a view of daemons uses: few of those that work, and enough to connect all members.
 
 Follows: thesis 3.2 and 6.1: the daemons of a site form a segment, and its representative, the member with the
-smallest number, speaks for it with the other sites.
+smallest number, represents it to the other sites.
 Deviations: where two daemons of a site cannot reach each other, it has several segments, in each of which
-everybody reaches everybody. Where two representatives cannot reach each other, another pair that works is
+all daemons reach one another. Where two representatives cannot reach each other, another pair that works is
 taken instead. A path that is broken, or open in one direction only, is thereby routed around rather than
 making the membership fail.
 Checked by: tests/unit/test_topology.py.
@@ -16,11 +16,11 @@ from antiphon.config import Config
 Pair = tuple[int, int]
 """Two daemons, the smaller number first."""
 Segment = tuple[int, ...]
-"""Daemons of one site that all reach one another, ascending; the first one speaks for them."""
+"""Daemons of one site that all reach one another, ascending; the first one represents them."""
 
 
 def choose_links(config: Config, members: Collection[int], live: Collection[Pair]) -> tuple[Pair, ...]:
-    """The links of a view of `members`, sorted; everybody who knows the same computes the same.
+    """The links of a view of `members`, sorted: a function of its arguments, so that all daemons agree.
 
     `live` are the pairs of members that work in both directions; they connect all members.
     """
@@ -106,7 +106,7 @@ class _Parts:
 
 
 def site_representative(config: Config, members: Sequence[int], daemon: int) -> int:
-    """The member of a view that speaks for a daemon's site: its smallest."""
+    """The member of a view that represents a daemon's site: the smallest one there."""
     site = config.site_of(daemon)
     return min(member for member in members if config.site_of(member) == site)
 

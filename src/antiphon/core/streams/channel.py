@@ -7,9 +7,9 @@ from itertools import islice
 from antiphon.wire import streams
 
 WRITE_BYTES = 1024 * 1024
-"""Of one write; also what one connection may write before the others get their turn."""
+"""The size of one write; also what one connection may write before the others get their turn."""
 BUFFERS_MAX = 1_024
-"""Of one write: more than the system takes at once."""
+"""The buffers of one write: more than the system takes at once."""
 
 Buffer = bytes | memoryview
 
@@ -20,7 +20,7 @@ class Phase(Enum):
     DIALLING = "dialling"
     """The network has not answered yet."""
     GREETING = "greeting"
-    """The other side has not said yet who it is."""
+    """The greeting of the other side has not come yet."""
     OPEN = "open"
     CLOSED = "closed"
 
@@ -32,12 +32,12 @@ class Channel:
         self.peer = peer
         """The daemon at the other end, once it is known."""
         self.is_dialled = peer is not None
-        """Whether this side has called."""
+        """Whether this side has dialled."""
         self.phase = Phase.GREETING if peer is None else Phase.DIALLING
         self.deadline_us = deadline_us
         """When to give up, unless it is open by then."""
         self.incarnation = 0
-        """Of the process at the other end, once it is known."""
+        """The incarnation of the process at the other end, once it is known."""
         self.waiting_bytes = 0
         self._output: deque[Buffer] = deque()
         self._partial = bytearray()
@@ -79,7 +79,7 @@ class Channel:
             output[0] = memoryview(output[0])[size_bytes:]
 
     def split(self, data: memoryview, longest_bytes: int) -> list[memoryview]:
-        """The bodies of the frames that are whole with `data`; they hold until it is used again.
+        """The bodies of the frames that are whole with `data`; they are valid until it is used again.
 
         BadPacket if what came can be no frame.
         """

@@ -1,18 +1,18 @@
-"""The connections of one daemon: whom it dials and when, whom it lets in, and which of two that cross stays.
+"""The connections of one daemon: when it dials which daemon, which it accepts, which of two that cross stays.
 
 Everything between two daemons whose sites are joined by `tcp` goes over one connection. The driver has the
 sockets; it tells the exchange what happens to them and carries out what the exchange leaves behind:
 
 - `dials`: channels to connect, to the address of their peer
 - `closings`: channels to close, each after one attempt to write what waits in it
-- `outputs`: channels in which something waits to be written; the driver says how much was `written`
+- `outputs`: channels in which something waits to be written; the driver reports how much was `written`
 - `next_deadline_us()`: when to call `timeout` at the latest
 
 A packet for a daemon to which there is no connection makes the exchange dial, now or after a pause that grows
-with each vain attempt, and is dropped: beats and proposals are repeated anyway; a link sends nothing then.
+with each failed attempt, and is dropped: beats and proposals are repeated anyway; a link sends nothing then.
 
-Both sides may dial, because often only one of them can: the other one is behind a wall. When both do at the
-same time, the connection that the daemon with the smaller number has dialled stays.
+Both sides may dial, because often only one of them can: the other one is behind a firewall. When both do at
+the same time, the connection that the daemon with the smaller number has dialled stays.
 """
 
 from collections import Counter
@@ -31,11 +31,11 @@ DIAL_TIMEOUT_US = 3_000_000
 GREETING_TIMEOUT_US = 3_000_000
 REDIAL_FIRST_US = 100_000
 REDIAL_MAX_US = 1_000_000
-"""A daemon that is back, or a path, is noticed within it."""
+"""A daemon or a path that works again is noticed within this time."""
 
 
 class Talker(Protocol):
-    """Who has something to say to other daemons, and hears them: the node."""
+    """What sends packets to other daemons and receives theirs: the node."""
 
     def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
         """A packet came over the connection to `peer`; why the connection must end, or nothing."""
@@ -47,7 +47,7 @@ class Talker(Protocol):
         """There is a connection to `peer`."""
 
     def stream_lost(self, peer: int, reason: str, now_us: int) -> None:
-        """There is none any more."""
+        """The connection to `peer` is over."""
 
     def stream_moved(self, peer: int, waiting_bytes: int, now_us: int) -> None:
         """The connection has taken some of what was handed over."""
@@ -60,21 +60,21 @@ class _Line:
         self.open: Channel | None = None
         self.dialling: Channel | None = None
         self.redial_us = -(10**15)
-        """No attempt before this."""
+        """The exchange does not dial before this."""
         self.pause_us = REDIAL_FIRST_US
         self.opened_us = 0
         self.reason = ""
-        """Why there is no connection, in words."""
+        """Why there is no connection, as text."""
 
     def pause(self, reason: str, now_us: int) -> None:
-        """An attempt was vain, or what came of it is over: wait before the next one."""
+        """An attempt has failed, or its connection is over: wait before the next attempt."""
         self.reason = reason
         self.redial_us = now_us + self.pause_us
         self.pause_us = min(REDIAL_MAX_US, max(REDIAL_FIRST_US, 2 * self.pause_us))
 
 
 class Exchange:
-    """One daemon's connections to those that it reaches over TCP."""
+    """One daemon's connections to the daemons that it reaches over TCP."""
 
     def __init__(
         self, me: int, digest: int, incarnation: int, peers: tuple[int, ...], talker: Talker
@@ -85,14 +85,14 @@ class Exchange:
         self.counters: Counter[str] = Counter()
         """What was refused, by reason."""
         self.facts: Counter[str] = Counter()
-        """What happens in every life."""
+        """Events that are no fault, by kind."""
         self._me = me
         self._digest = digest
         self._incarnation = incarnation
         self._talker = talker
         self._lines = {peer: _Line() for peer in peers}
-        self._unsettled: dict[Channel, None] = {}
-        """Those with a deadline, oldest first."""
+        self._opening: dict[Channel, None] = {}
+        """The channels that are not open yet, which have a deadline, oldest first."""
 
     # Questions --------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Exchange:
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` has something to do."""
-        return min((channel.deadline_us for channel in self._unsettled), default=None)
+        return min((channel.deadline_us for channel in self._opening), default=None)
 
     # Events: the node -------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Exchange:
         ):  # data is bounded by the link, and must not be lost
             self.facts["dropped full"] += 1
         else:
-            assert datagram.size_bytes <= datagram.segment_bytes, "a train on a connection"
+            assert datagram.size_bytes <= datagram.stride_bytes, "a train on a connection"
             channel.queue(streams.length(datagram.size_bytes), *datagram.buffers)
             self.outputs[channel] = None
 
@@ -143,13 +143,13 @@ class Exchange:
 
     def _dial(self, peer: int, line: _Line, now_us: int) -> None:
         line.dialling = channel = Channel(peer, now_us + DIAL_TIMEOUT_US)
-        self._unsettled[channel] = None
+        self._opening[channel] = None
         self.dials.append(channel)
 
     # Events: the sockets ----------------------------------------------------------------------------------
 
     def connected(self, channel: Channel, now_us: int) -> None:
-        """A call was answered by the network."""
+        """The connection that we dialled is established."""
         if channel.phase is not Phase.DIALLING:
             return
         assert channel.peer is not None
@@ -158,13 +158,13 @@ class Exchange:
         self._greet(channel, channel.peer, Answer.WELCOME)
 
     def accepted(self, now_us: int) -> Channel:
-        """Somebody has called."""
-        strangers = [channel for channel in self._unsettled if channel.peer is None]
+        """Another process has opened a connection to this daemon."""
+        strangers = [channel for channel in self._opening if channel.peer is None]
         if len(strangers) >= limits.STREAM_STRANGERS_MAX:
             self.counters["stream: too many strangers"] += 1
             self._close(strangers[0], "too many strangers", now_us)
         channel = Channel(None, now_us + GREETING_TIMEOUT_US)
-        self._unsettled[channel] = None
+        self._opening[channel] = None
         return channel
 
     def received(self, channel: Channel, data: memoryview, now_us: int) -> None:
@@ -174,7 +174,7 @@ class Exchange:
         is_greeting = channel.phase is Phase.GREETING
         try:
             longest_bytes = limits.PACKET_MAX_BYTES
-            if is_greeting and channel.peer is None:  # a stranger has nothing to say that is longer
+            if is_greeting and channel.peer is None:  # a stranger may send a greeting only
                 longest_bytes = GREETING_MAX_BYTES
             for frame in channel.split(data, longest_bytes):
                 if channel.phase is Phase.GREETING:
@@ -204,12 +204,12 @@ class Exchange:
             self._talker.stream_moved(channel.peer, channel.waiting_bytes, now_us)
 
     def ended(self, channel: Channel, reason: str, now_us: int) -> None:
-        """The connection is over, or a call was not answered."""
+        """The connection is over, or could not be established."""
         self._close(channel, reason, now_us)
 
     def timeout(self, now_us: int) -> None:
         """Do whatever is due."""
-        for channel in [channel for channel in self._unsettled if channel.deadline_us <= now_us]:
+        for channel in [channel for channel in self._opening if channel.deadline_us <= now_us]:
             self._close(channel, "no answer", now_us)
 
     # Greetings --------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Exchange:
         self.outputs[channel] = None
 
     def _greeted(self, channel: Channel, said: Greeting, now_us: int) -> None:
-        """The other side says who it is."""
+        """The greeting of the other side has come."""
         if channel.is_dialled:
             self._answered(channel, said, now_us)
             return
@@ -243,12 +243,12 @@ class Exchange:
             self._open(channel, said, now_us)
 
     def _let_in(self, channel: Channel, said: Greeting, now_us: int) -> None:
-        """A neighbour has called. It has no connection to us, or had none when it called."""
+        """A neighbour has dialled. It has no connection to us, or had none when it dialled."""
         line = self._lines[said.sender]
         ours_stays = self._me < said.sender
         if line.open is not None:
             if ours_stays and line.open.is_dialled and line.open.incarnation == said.incarnation:
-                # It called before it had our call; or it has lost the connection, and will say so when asked.
+                # It dialled before it had our connection; or it has lost that, and a frame will show so.
                 line.open.queue(streams.SIGN_OF_LIFE)
                 self.outputs[line.open] = None
                 self._refuse(channel, said, Answer.CROSSED, now_us)
@@ -272,7 +272,7 @@ class Exchange:
     def _open(self, channel: Channel, said: Greeting, now_us: int) -> None:
         channel.phase = Phase.OPEN
         channel.incarnation = said.incarnation
-        self._unsettled.pop(channel, None)
+        self._opening.pop(channel, None)
         line = self._lines[said.sender]
         line.open, line.dialling = channel, None
         line.opened_us = now_us
@@ -284,7 +284,7 @@ class Exchange:
         if channel.phase is Phase.CLOSED:
             return
         channel.phase = Phase.CLOSED
-        self._unsettled.pop(channel, None)
+        self._opening.pop(channel, None)
         self.outputs.pop(channel, None)
         self.closings.append(channel)
         line = None if channel.peer is None else self._lines[channel.peer]

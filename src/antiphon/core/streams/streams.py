@@ -1,4 +1,4 @@
-"""A node's side of its connections: what comes over them goes to the node, their fate to its links."""
+"""A node's side of its connections: packets go to the node, the state of each connection to its link."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Streams:
         return ""
 
     def greeted_otherwise(self, found: OtherVersion) -> None:
-        """Whoever is at the other end of a connection greets in another version."""
+        """The process at the other end of a connection greets in another version."""
         self._other_versions.hear(found)
 
     def stream_opened(self, peer: int, now_us: int) -> None:

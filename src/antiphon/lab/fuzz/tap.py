@@ -75,7 +75,7 @@ class Tap:
 
     def saw(self, datagram: Datagram) -> None:
         """A datagram goes out; of a train, its first packet is kept."""
-        data = b"".join(datagram.buffers)[: datagram.segment_bytes]
+        data = b"".join(datagram.buffers)[: datagram.stride_bytes]
         genuine = packets.take_apart(data, self._count)
         if genuine is None:
             return
@@ -87,7 +87,7 @@ class Tap:
             if genuine.head.view:
                 self._view[receiver] = genuine.head.view
             if genuine.head.kind == PacketKind.DATA:
-                packets_in_it = -(-datagram.size_bytes // datagram.segment_bytes)
+                packets_in_it = -(-datagram.size_bytes // datagram.stride_bytes)
                 self._number_of[receiver] = genuine.head.number + packets_in_it - 1
         self._make_rare(genuine)
 

@@ -200,7 +200,7 @@ def _delivers_in_the_frozen_view(original: Original) -> Original:
 
     def settle(node: Node, now_us: int) -> None:
         if node._changeover is not None:
-            node.engine.order.settle()
+            node.engine.order.advance()
             node.freeze()
         original(node, now_us)
 

@@ -46,7 +46,7 @@ def _safe_like_agreed(original: Original) -> Original:
 
 def _aru_not_held_back(original: Original) -> Original:
     def advance(lines: Lines, is_complete: bool) -> None:
-        lines.held_below = None
+        lines.capped_below = None
         original(lines, is_complete)
 
     return advance
@@ -160,7 +160,7 @@ def _pieces_not_freed(original: Original) -> Original:
     def add(reassembly: Reassembly, fragment: Fragment, now_us: int) -> bytes | None:
         whole: bytes | None = original(reassembly, fragment, now_us)
         if whole is not None and len(whole) > len(fragment.body):
-            reassembly.bytes_held += len(whole)
+            reassembly.buffered_bytes += len(whole)
         return whole
 
     return add
@@ -208,10 +208,10 @@ def _pressure_for_ever(original: Original) -> Original:
 def _pressure_on_all(original: Original) -> Original:
     """As long as any session is slow, everything waits."""
 
-    def holds(backpressure: Backpressure, session: Session, pending: Pending) -> bool:
+    def must_wait(backpressure: Backpressure, session: Session, pending: Pending) -> bool:
         return pending.event is None and bool(backpressure.slow_names or backpressure.other_names)
 
-    return holds
+    return must_wait
 
 
 def _window_ignored(original: Original) -> Original:
@@ -369,7 +369,7 @@ ORDERING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "pressure on all", "all senders wait for slow receivers, also those that send them nothing",
-        frozenset(("pressure",)), Backpressure, "holds", _pressure_on_all, "slow",
+        frozenset(("pressure",)), Backpressure, "must_wait", _pressure_on_all, "slow",
     ),
     Mutant(
         "pressure for ever", "senders wait for a slow receiver at a daemon that is no longer there",

@@ -24,8 +24,8 @@ ToSend = Iterable[tuple[Entry, list[int]]]
 
 
 def _last_one_not_sent(original: Original) -> Original:
-    def to_send(recovery: Recovery, held: Iterable[Entry]) -> ToSend:
-        return list(original(recovery, held))[:-1]
+    def to_send(recovery: Recovery, retained: Iterable[Entry]) -> ToSend:
+        return list(original(recovery, retained))[:-1]
 
     return to_send
 
@@ -33,8 +33,8 @@ def _last_one_not_sent(original: Original) -> Original:
 def _only_own_sent(original: Original) -> Original:
     """Each daemon retransmits its own bundles; no daemon those of a lost one."""
 
-    def to_send(recovery: Recovery, held: Iterable[Entry]) -> ToSend:
-        return [(entry, who) for entry, who in original(recovery, held) if entry.source == recovery.me]
+    def to_send(recovery: Recovery, retained: Iterable[Entry]) -> ToSend:
+        return [(entry, who) for entry, who in original(recovery, retained) if entry.source == recovery.me]
 
     return to_send
 
@@ -42,8 +42,8 @@ def _only_own_sent(original: Original) -> Original:
 def _one_receiver(original: Original) -> Original:
     """Only the first of several daemons that lack a bundle gets it."""
 
-    def to_send(recovery: Recovery, held: Iterable[Entry]) -> Iterator[tuple[Entry, list[int]]]:
-        for entry, who in original(recovery, held):
+    def to_send(recovery: Recovery, retained: Iterable[Entry]) -> Iterator[tuple[Entry, list[int]]]:
+        for entry, who in original(recovery, retained):
             yield entry, who[:1]
 
     return to_send
@@ -61,8 +61,8 @@ def _only_undelivered_told(original: Original) -> Original:
 
     def tell_source(order: SymmetricOrder, source: int) -> SourceState:
         told: SourceState = original(order, source)
-        held = [entry.header.number for entry in order.undelivered() if entry.source == source]
-        return structs.replace(told, held=to_ranges(sorted(held)))
+        retained = [entry.header.number for entry in order.undelivered() if entry.source == source]
+        return structs.replace(told, retained=to_ranges(sorted(retained)))
 
     return tell_source
 
@@ -164,7 +164,7 @@ def _own_holes_only(original: Original) -> Original:
             return limits.COUNTER_MAX
         come = set(numbers(mine.ahead))
         for number in range(mine.contiguous + 1, mine.known + 1):
-            if number not in come and not ending.holders(source, number):
+            if number not in come and not ending.retaining(source, number):
                 return mine.lts
         return limits.COUNTER_MAX
 

@@ -76,12 +76,12 @@ def _clock_not_on_the_token(original: Original) -> Original:
     return conclude
 
 
-def _word_without_token(_original: object) -> object:
-    def word(engine: Engine) -> tuple[int, int, int]:
+def _announces_without_token(_original: object) -> object:
+    def announcement(engine: Engine) -> tuple[int, int, int]:
         order = engine.order
         return order.issued, order.clock, order.own_aru
 
-    return property(word)
+    return property(announcement)
 
 
 def _not_passed_on(original: Original) -> Original:
@@ -146,7 +146,8 @@ RING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "word without the token", "a representative says how far its segment is without having the token",
-        frozenset(("2.7", "2.13")), Engine, "_word", _word_without_token, "sites", seeds=40, shown_by=2,
+        frozenset(("2.7", "2.13")), Engine, "_announcement", _announces_without_token, "sites", seeds=40,
+        shown_by=2,
     ),
     Mutant(
         "not passed on from the ring", "border daemons send on only what began with them",
