@@ -6,6 +6,7 @@ is watched, each with a patience that is a multiple of `stall_us` (at least four
 
 - bundle: one that is known to exist does not come. One `stall_us`. While data comes in, a slow path may
   still have it in its queue: that time does not count, unless a later bundle of the same source has come.
+  Nor does it count while no neighbour has it either: the queue may be further up, out of our sight.
 - announcement: a source does not announce that it will send nothing earlier than what has come. One
   `stall_us` if that is ours, and the other side of our link to the source has it. Otherwise it takes
   `limits.STALL_PATIENT_TIMES` as long: a daemon that has everything does not see others progress. While
@@ -146,7 +147,16 @@ class Stalls:
         is_sending = wait.kind != "bundle" and any(
             link.waiting_bytes + link.open_bytes > limits.STALL_QUEUE_BYTES for link in engine.links.values()
         )
-        return is_sending or (is_busy and not engine.order.has_later(wait.source))
+        if is_sending or (is_busy and not engine.order.has_later(wait.source)):
+            return True
+        return wait.kind == "bundle" and self._is_further_up(engine, wait.source)
+
+    def _is_further_up(self, engine: Engine, source: int) -> bool:
+        """Whether no neighbour at another site has what we wait for: then it is for them, who are nearer to
+        the source, to notice a standstill. Of the daemons of our own segment only all together are known."""
+        if engine.site_link is not None:
+            return False
+        return not any(engine.order.has_all_of(engine.source_of[peer], source) for peer in engine.links)
 
     def _deliveries(self, engine: Engine) -> list[_Wait]:
         """What must come before something can be delivered."""

@@ -171,6 +171,9 @@ class Order(Protocol):
         """The sources for which something that has come must wait, each with the number up to which its
         bundles have come, the greatest that is known to exist, and the lts up to which it is known."""
 
+    def has_all_of(self, number: int, other: int) -> bool:
+        """Whether a source, by what it has announced, has every bundle of another one that is known here."""
+
     def unacknowledged(self) -> list[tuple[int, int]]:
         """The sources that have not acknowledged the oldest retained bundle, each with its aru."""
 

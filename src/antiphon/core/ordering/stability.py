@@ -111,6 +111,10 @@ class Lines:
         self.stable_elsewhere = min(self._arus)
         self._arus[own] = own_aru
 
+    def announced_aru(self, source: int) -> int:
+        """The lts up to which a source has announced that it has everything."""
+        return self._arus[source]
+
     def unacknowledged(self, lts: int) -> list[tuple[int, int]]:
         """The sources that have not acknowledged everything up to `lts`, each with its aru."""
         return [(source, aru) for source, aru in enumerate(self._arus) if aru < lts]

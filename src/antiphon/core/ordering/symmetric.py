@@ -362,6 +362,15 @@ class SymmetricOrder:
             greatest = max(greatest, self.issued)
         return max([greatest, source.contiguous, *(last for last, _, _ in source.ahead.values())])
 
+    def has_all_of(self, number: int, other: int) -> bool:
+        """Whether a source, by what it has announced, has every bundle of another one that is known here."""
+        if number == other:
+            return True
+        source = self._sources[other]
+        known = [self.lines.complete(other), *(lts for _, lts, _ in source.ahead.values())]
+        known += (lts for _, lts, _ in source.claims)
+        return self.lines.announced_aru(number) >= max(known)
+
     def unacknowledged(self) -> list[tuple[int, int]]:
         """The sources that have not acknowledged the oldest retained bundle, each with its aru."""
         return self.lines.unacknowledged(self._retained[0][0]) if self._retained else []
