@@ -253,6 +253,8 @@ class Envelope(Struct, frozen=True):
     sequence: int
     """The number of the bundle's first message."""
     lts: int
+    """Where the bundle stands in the agreed order: of two ordered ones, the smaller is delivered
+    first, at all members."""
     sent_us: int
     batch: BatchStamp | None = None
     """The stamp of the bundle's first message, if it belongs to a batch."""
