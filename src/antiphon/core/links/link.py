@@ -4,15 +4,15 @@ A handshake (HELLO) shows each side that the other has built its end before data
 trip, and repeats as a sign of life. A link belongs to one daemon view and dies with it.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from antiphon.core.effects import Outbox
+from antiphon.core.links.carrier import Carrier
 from antiphon.core.links.flow import Regulator
-from antiphon.core.links.outgoing import Outgoing
 from antiphon.wire import packet
-from antiphon.wire.packet import Data, Hello, Packet, PacketKind
+from antiphon.wire.packet import Hello, PacketKind
 
 HELLO_FIRST_US = 20_000
 
@@ -74,7 +74,7 @@ class Ends(NamedTuple):
         )
 
 
-class Link(Outgoing, ABC):
+class Link(Carrier):
     """One end of a reliable link."""
 
     protocol: ClassVar[str]
@@ -109,45 +109,9 @@ class Link(Outgoing, ABC):
         self._has_asked = False  # whether this end was the last to send a hello that wants an answer
         self._asked_us: int | None = None  # when the first hello since the peer's last packet was sent
 
-    # Questions --------------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def in_flight_packets(self) -> int:
-        """Packets that were sent and may not have arrived."""
-
-    @property
-    @abstractmethod
-    def open_bytes(self) -> int:
-        """Bytes that were sent and are still kept."""
-
-    @property
-    @abstractmethod
-    def open_limit_bytes(self) -> int:
-        """The most that `open_bytes` may be."""
-
-    @property
-    @abstractmethod
-    def is_quiet(self) -> bool:
-        """Nothing waits to be sent or retransmitted."""
-
-    # Requests and events ----------------------------------------------------------------------------------
-
     @abstractmethod
     def pump(self, now_us: int) -> None:
         """Send what may be sent now."""
-
-    @abstractmethod
-    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
-        """A packet of the peer came in. What is new of it, to be handed upwards."""
-
-    @abstractmethod
-    def timeout(self, now_us: int) -> None:
-        """Do whatever is due."""
-
-    @abstractmethod
-    def next_deadline_us(self) -> int:
-        """When `timeout` has something to do."""
 
     # Handshake --------------------------------------------------------------------------------------------
 

@@ -9,13 +9,12 @@ site link knows nothing else of it. A daemon that is alone in its segment has no
 turn.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol
 
+from antiphon.core.links.carrier import Carrier
 from antiphon.core.links.link import LinkState
-from antiphon.core.links.outgoing import Outgoing
-from antiphon.wire.packet import Data, Packet
 
 CheckNumbering = Callable[[int, int, int, int], None]
 """Given a number, an lts, an aru and the time: BadPacket if no daemon of the segment can announce these."""
@@ -64,7 +63,7 @@ class Mate:
         """The longest time that its answer took lately, as on other links."""
 
 
-class SiteLink(Outgoing, ABC):
+class SiteLink(Carrier):
     """One daemon's end of the link of its segment."""
 
     protocol: ClassVar[str]
@@ -103,40 +102,6 @@ class SiteLink(Outgoing, ABC):
     def conclude(self, is_wanted: bool, now_us: int) -> None:
         """Everything that follows from the events so far is done: send what waits, and pass the turn on.
         `is_wanted`: something waits for the turn that the link does not know of."""
-
-    @property
-    @abstractmethod
-    def in_flight_packets(self) -> int:
-        """Packets of ours that not every mate is known to have."""
-
-    @property
-    @abstractmethod
-    def open_bytes(self) -> int:
-        """Bytes kept for retransmission."""
-
-    @property
-    @abstractmethod
-    def open_limit_bytes(self) -> int:
-        """The most that `open_bytes` may be."""
-
-    @property
-    @abstractmethod
-    def is_quiet(self) -> bool:
-        """Nothing waits to be sent or retransmitted."""
-
-    # Events -----------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
-        """A packet of a mate came in. What is new of it, to be handed upwards."""
-
-    @abstractmethod
-    def timeout(self, now_us: int) -> None:
-        """Do whatever is due; what concerns the turn, `conclude` does."""
-
-    @abstractmethod
-    def next_deadline_us(self) -> int:
-        """When `timeout` or `conclude` has something to do."""
 
     # Status -----------------------------------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
-"""What waits to be sent on a link or a ring: what must arrive, and what may be lost."""
+"""What links between sites and site links have in common: queues of what waits, packets in and out, deadlines."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from antiphon import limits
 from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.packing import Packer
-from antiphon.wire.packet import Fragment, PacketKind, Pressure, Skip, Update
+from antiphon.wire.packet import Data, Fragment, Packet, PacketKind, Pressure, Skip, Update
 
 COUNTERS = (
     "packets_sent",
@@ -19,7 +20,7 @@ COUNTERS = (
 """The counters of every link and ring, so that these can be compared; what cannot happen stays 0."""
 
 
-class Outgoing:
+class Carrier(ABC):
     """The queues that links and rings have alike; each of them decides when a queue may be sent."""
 
     def __init__(self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: Outbox) -> None:
@@ -46,6 +47,42 @@ class Outgoing:
     def unreliable_waiting_bytes(self) -> int:
         """Bytes of unreliable traffic not yet sent."""
         return self._unreliable.waiting_bytes
+
+    @property
+    @abstractmethod
+    def in_flight_packets(self) -> int:
+        """Packets that were sent and may not have arrived at all who must have them."""
+
+    @property
+    @abstractmethod
+    def open_bytes(self) -> int:
+        """Bytes that were sent and are kept for retransmission."""
+
+    @property
+    @abstractmethod
+    def open_limit_bytes(self) -> int:
+        """The most that `open_bytes` may be."""
+
+    @property
+    @abstractmethod
+    def is_quiet(self) -> bool:
+        """Nothing waits to be sent or retransmitted."""
+
+    # Events -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
+        """A packet of another end came in. What is new of it, to be handed upwards."""
+
+    @abstractmethod
+    def timeout(self, now_us: int) -> None:
+        """Do whatever is due."""
+
+    @abstractmethod
+    def next_deadline_us(self) -> int:
+        """When there is something to do."""
+
+    # Requests ---------------------------------------------------------------------------------------------
 
     def send(self, fragment: Fragment) -> None:
         """Queue bytes of a bundle."""
