@@ -1,4 +1,4 @@
-"""What links between sites and site links have in common: queues of what waits, packets in and out, deadlines."""
+"""What links between sites and site links have in common: queues, packets in and out, deadlines."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ COUNTERS = (
 
 
 class Carrier(ABC):
-    """The queues that links and rings have alike; each of them decides when a queue may be sent."""
+    """One end of a link of any kind; each kind decides when what waits may be sent."""
 
     def __init__(self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: Outbox) -> None:
         self.counters = dict.fromkeys(COUNTERS, 0)
