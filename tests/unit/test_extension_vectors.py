@@ -1,12 +1,12 @@
 """Golden bytes of the extensions of a bundle's header, and what is refused of them."""
 
 import pytest
-from antiphon.spreadwire.outgoing import Carrier
 from vectors import octets
 
 from antiphon import limits
 from antiphon.errors import BadFrame
 from antiphon.service import Service
+from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.types import BatchStamp
 from antiphon.wire import bundle, extensions
 from antiphon.wire.extensions import SKIPPABLE, Extension
@@ -79,7 +79,7 @@ def test_a_batch_behind_extensions() -> None:
 
 
 def test_a_spread_client_gets_the_same_messages() -> None:
-    assert Carrier(["d"]).translate(VECTOR) == Carrier(["d"]).translate(extended())
+    assert ToSpread(["d"]).translate(VECTOR) == ToSpread(["d"]).translate(extended())
 
 
 def test_a_client_may_not_write_any() -> None:
