@@ -49,7 +49,7 @@ def test_bench_latency_has_every_service_at_two_loads(antiphon: Run) -> None:
 
 
 def test_bench_latency_has_an_idle_daemon_and_a_ring_among_its_cases(antiphon: Run) -> None:
-    done = antiphon("bench", "latency", "--case", "three", "--case", "ring", "--seconds", "0.5", "--json")
+    done = antiphon("bench", "latency", "--case", "three", "--case", "ring", "--seconds", "0.2", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["case"] for row in rows] == ["three"] * 4 + ["ring"] * 4

@@ -11,7 +11,7 @@ from antiphon.simulator.run import run_seed
 from antiphon.simulator.scenarios import plan_of
 from antiphon.trace import ORDERED_SERVICES, Event
 
-SEEDS = 12
+SEEDS = 5
 LONG_SEEDS = 200
 SCENARIOS = ("mixed", "swarm")
 

@@ -23,7 +23,6 @@ from antiphon.simulator.stage import Stage
 from antiphon.types import Cause, Message, View
 from antiphon.wire import frames
 
-SEEDS = 200
 NAMES = ("d0", "d1", "d2")
 WORKING_US = 3_000_000
 STEP_US = 250_000
@@ -286,9 +285,10 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
     use_library(monkeypatch)
 
 
-def test_every_message_is_delivered_or_told_and_every_group_joined_again() -> None:
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 260), marks=pytest.mark.long)])
+def test_every_message_is_delivered_or_told_and_every_group_joined_again(seeds: range) -> None:
     reconnections = unknown = ends = 0
-    for seed in range(SEEDS):
+    for seed in seeds:
         run = Run(seed)
         faults = list(run.faults())
         assert not faults, (seed, faults)
@@ -297,7 +297,8 @@ def test_every_message_is_delivered_or_told_and_every_group_joined_again() -> No
             reconnections += len(events)
             unknown += sum(event.unknown_fate for event in events)
             ends += program.session is not None and not program.session.is_present
-    assert reconnections > SEEDS and unknown > SEEDS and ends > SEEDS // 20, (reconnections, unknown, ends)
+    least = len(seeds)
+    assert reconnections > least and unknown > least and ends > least // 20, (reconnections, unknown, ends)
 
 
 def forgets_groups(original: object) -> object:

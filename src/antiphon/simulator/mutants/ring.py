@@ -151,7 +151,7 @@ RING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "not passed on from the ring", "border daemons send on only what began with them",
-        frozenset(("2.10", "2.17")), Forwarder, "_branches", _not_passed_on, "sites", seeds=40, shown_by=6,
+        frozenset(("2.10", "2.17")), Forwarder, "_branches", _not_passed_on, "sites", seeds=40, shown_by=9,
     ),
     Mutant(
         "missing number counts", "the daemon that has the token takes the segment's bundles for complete",
