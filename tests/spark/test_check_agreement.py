@@ -1,7 +1,6 @@
 """The Spark check and the simulator's oracle agree on clean runs: both find nothing."""
 
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 from checked_runs import oracle_faults, outcomes, violations
@@ -33,11 +32,12 @@ def test_both_find_nothing(found: dict[str, list[Violation]], run: str) -> None:
 
 @pytest.mark.long
 def test_both_find_nothing_in_more_runs(spark, tmp_path: Path) -> None:
-    faults = write_runs(tmp_path, MORE)
+    traces, scratch = tmp_path / "traces", tmp_path / "scratch"
+    traces.mkdir()
+    scratch.mkdir()
+    faults = write_runs(traces, MORE)
     assert sorted(faults) == sorted(run_names(MORE)) and not any(faults.values())
-    assert [
-        outcome.told for outcome in check(spark, str(tmp_path), mkdtemp(dir=tmp_path)) if outcome.told
-    ] == []
+    assert [outcome.told for outcome in check(spark, str(traces), str(scratch)) if outcome.told] == []
 
 
 def test_every_property_was_held_against_events(told: list[Outcome]) -> None:
