@@ -38,7 +38,7 @@ class Admission:
         of ours is unstable."""
         node = self._node
         return (
-            node.membership.is_active
+            node.membership.standing.is_active
             and node.regrouping.state is GroupState.GOP
             and node.order.own_unstable_bytes < node.config.settings.unstable_bytes
         )

@@ -131,6 +131,7 @@ class Node:
         if observer is not None:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
+        self._standing = self.membership.standing
         self._door = Door(self.membership, self._credence, config, self.counters)
         self._suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
@@ -210,7 +211,7 @@ class Node:
         """The engine over whose links this daemon works."""
         if self._changeover is not None:
             return self._changeover.new
-        return self.engine if self.membership.is_active else None
+        return self.engine if self._standing.is_active else None
 
     # Events: the network ----------------------------------------------------------------------------------
 
@@ -273,7 +274,7 @@ class Node:
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
         deadline_us = earliest_us(
-            self.membership.next_deadline_us(), self.backpressure.due_us(self.membership.is_active)
+            self.membership.next_deadline_us(), self.backpressure.due_us(self._standing.is_active)
         )
         deadline_us = earliest_us(deadline_us, self.departure.next_deadline_us())
         engine = self._working()
@@ -493,13 +494,13 @@ class Node:
         self._settled_us = now_us
         self.regrouping.begin_slice()
         if self.backpressure:
-            self.backpressure.timeout(self.membership.is_active, now_us)
+            self.backpressure.timeout(self._standing.is_active, now_us)
         if self.backpressure.is_eased:
             self.backpressure.is_eased = False
             self.sessions.unpark()
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
-        if self.membership.is_active:
+        if self._standing.is_active:
             self.regrouping.go_on()
             self._settle_order(now_us)
             self.is_settled = self.is_settled and not self.backpressure.is_eased

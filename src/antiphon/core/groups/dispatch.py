@@ -65,9 +65,20 @@ class Dispatcher:
     def deliver(self, entry: Entry, passage: Passage) -> Work | None:
         """One bundle has its turn. What is returned is work that comes before the next bundle: the groups are
         complete, and are put together (`Passage.merging` is over when it is done)."""
-        flags = entry.header.flags
+        header = entry.header
+        flags = header.flags
         if not flags & ~Flag.CLIENT:
-            self._message(entry, passage)
+            if passage.drops:
+                passage.dropped()
+                return None
+            passage.before_message(entry)
+            if self._observer is not None:
+                self._observer.delivered(passage.view_id, header, entry.place)
+            bundle = entry.bundle
+            if entry.place != header.lts:
+                bundle = bundles.at_place(bundle, entry.place)
+            self._delivery.message(entry.daemon, header, bundle)
+            passage.spend(1)
         elif flags & (Flag.LATE | Flag.CONTROL | Flag.ORDER):
             return None  # they took effect when they came in
         elif flags & Flag.GROUPS:
@@ -75,18 +86,6 @@ class Dispatcher:
         else:
             self._event(entry, passage)
         return None
-
-    def _message(self, entry: Entry, passage: Passage) -> None:
-        if passage.drops:
-            passage.dropped()
-            return
-        passage.before_message(entry)
-        self._observe(entry, passage)
-        header, bundle = entry.header, entry.bundle
-        if entry.place != header.lts:
-            bundle = bundles.at_place(bundle, entry.place)
-        self._delivery.message(entry.daemon, header, bundle)
-        passage.spend(1)
 
     def _event(self, entry: Entry, passage: Passage) -> None:
         if passage.drops:

@@ -139,9 +139,10 @@ class Engine:
         """What our source may announce now: its bundles up to this number are out, the next one is later than
         this lts, and all of its daemons have everything up to this aru."""
         order = self.order
+        lines = order.lines
         if order.is_turn or self.site_link is None:
-            return order.issued, order.clock, order.own_aru
-        return *self.site_link.newest, order.own_aru
+            return order.issued, lines.clock, lines.own_aru
+        return *self.site_link.newest, lines.own_aru
 
     @property
     def has_news(self) -> bool:
