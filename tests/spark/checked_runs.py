@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from clean_runs import write_runs
+from clean_runs import write_clean_runs
 from doctoring import LIES, as_live
 from membership_lies import MEMBERSHIP_LIES, SIMULATED_ONLY
 
@@ -81,7 +81,7 @@ def outcomes(spark: Any, scratch: Path) -> list[Outcome]:
     """What every property says of all these runs."""
     folder = Path(mkdtemp(dir=scratch))
     _write_lies(folder)
-    _oracle_faults.update(write_runs(folder))
+    _oracle_faults.update(write_clean_runs(folder))
     return check(spark, str(folder), mkdtemp(dir=scratch))
 
 

@@ -1,12 +1,10 @@
 """The Spark check and the simulator's oracle agree on clean runs: both find nothing."""
 
-from pathlib import Path
-
 import pytest
 from checked_runs import oracle_faults, outcomes, violations
-from clean_runs import CLEAN, MORE, run_names, write_runs
+from clean_runs import clean_run_names
 
-from antiphon.spark.conformance import Outcome, Violation, check
+from antiphon.spark.conformance import Outcome, Violation
 
 pytestmark = pytest.mark.timeout(1_800)
 
@@ -24,20 +22,10 @@ def found(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Vio
     return violations(spark, tmp_path_factory.getbasetemp())
 
 
-@pytest.mark.parametrize("run", run_names(CLEAN))
+@pytest.mark.parametrize("run", clean_run_names())
 def test_both_find_nothing(found: dict[str, list[Violation]], run: str) -> None:
     assert oracle_faults()[run] == []
     assert found.get(run, []) == []
-
-
-@pytest.mark.long
-def test_both_find_nothing_in_more_runs(spark, tmp_path: Path) -> None:
-    traces, scratch = tmp_path / "traces", tmp_path / "scratch"
-    traces.mkdir()
-    scratch.mkdir()
-    faults = write_runs(traces, MORE)
-    assert sorted(faults) == sorted(run_names(MORE)) and not any(faults.values())
-    assert [outcome.told for outcome in check(spark, str(traces), str(scratch)) if outcome.told] == []
 
 
 def test_every_property_was_held_against_events(told: list[Outcome]) -> None:
