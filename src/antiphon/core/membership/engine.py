@@ -58,7 +58,6 @@ class Engine:
         self.segments = segments(config, view.members, view.links)
         self.source_of = {member: segment[0] for segment in self.segments for member in segment}
         """By member, the source of its bundles."""
-        self.sources = tuple(segment[0] for segment in self.segments)
         mine = next(segment for segment in self.segments if me in segment)
         self.speaks = mine[0] == me
         """Whether this daemon is its segment's representative."""
