@@ -30,5 +30,8 @@ class Notes:
     def waits_for(self) -> tuple[int, ...]:
         return (1,)
 
+    def tell_progress(self, now_us: int) -> None:
+        self.told.append("tell progress")
+
     def entered(self, state: str, reason: str, now_us: int) -> None:
         self.told.append(f"{state}: {reason}")

@@ -274,3 +274,15 @@ def test_the_timer_backs_off():
     assert regulator.window_packets == WINDOW_MIN_PACKETS
     regulator.acked(1)
     assert regulator.timeout_us == first_us
+
+
+def test_the_least_window_has_as_many_bytes_where_packets_are_small():
+    """(deviation: RMP's window may fall to one packet)"""
+    for packet_bytes, least in ((500, 11), (1_400, WINDOW_MIN_PACKETS), (60_000, WINDOW_MIN_PACKETS)):
+        regulator = Regulator(1_000, 0, packet_bytes, 0)
+        for number in range(1, 20):
+            regulator.lost(number, highest_sent=number)
+        assert regulator.window_packets == least
+    regulator = Regulator(8, 0, 500, 0)
+    regulator.timed_out(100)
+    assert regulator.window_packets == 8

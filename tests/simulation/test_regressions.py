@@ -26,6 +26,7 @@ SEEDS = [
     ("mixed", 4, "a bundle born with the lts of a join was not sent again to the joiner"),
     ("stops", 90, "the oracle compared views of two lives of a daemon whose clock was behind"),
     ("mixed", 205, "a slow path was taken for a standstill"),
+    ("mixed", 70, "a long recovery was given up by daemons that saw nothing of it, again and again"),
     ("holes", 85, "a restarted daemon was taken in over a path that loses all large packets"),
     ("mixed", 38, "a safe message was delivered before a joining site had its late copy"),
 ]

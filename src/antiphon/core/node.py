@@ -408,6 +408,11 @@ class Node:
         """The members of the view that is being formed without which its next step cannot be done."""
         return () if self._changeover is None else self._changeover.waits_for
 
+    def tell_progress(self, now_us: int) -> None:
+        """Tell the members of the view that is being formed that something comes in here, if it does."""
+        if self._changeover is not None:
+            self._changeover.tell_progress(now_us)
+
     def entered(self, state: str, reason: str, now_us: int) -> None:
         """The membership of daemons, or of groups, has entered a state."""
         if self._observer is not None:

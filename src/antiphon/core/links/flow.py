@@ -7,14 +7,15 @@ Deviations:
 - the window counts packets, not bytes, and the size of packets does not follow it (RMP, figure 4.2)
 - the window is halved once for all losses of one window of data, where RMP remembers the last three lost
   packets; after a timeout it starts again from its least, as in TCP, where RMP halves it
-- the window never falls below four packets, because nacks, not duplicate acks, report a loss, and a smaller
-  window would leave most losses to the timer
+- the window never falls below four packets of the default size, because nacks, not duplicate acks, report a
+  loss, and a smaller window would leave most losses to the timer; if packets are smaller, it is more of them,
+  because otherwise a path that loses a tenth of its packets would carry next to nothing
 Checked by: tests/paper/test_hop.py.
 """
 
 from antiphon import limits
 
-WINDOW_MIN_PACKETS = 4.0
+WINDOW_MIN_PACKETS = 4
 WINDOW_START_PACKETS = 16.0
 TIMEOUT_MIN_US = 20_000
 TIMEOUT_MAX_US = 2_000_000
@@ -31,6 +32,8 @@ class Regulator:
         self, window_max_packets: int, rate_bytes_per_s: int, packet_bytes: int, now_us: int
     ) -> None:
         self.window_max_packets = float(window_max_packets)
+        least = max(WINDOW_MIN_PACKETS, WINDOW_MIN_PACKETS * limits.PACKET_DEFAULT_BYTES // packet_bytes)
+        self._window_min_packets = float(min(least, window_max_packets))
         self.window_packets = min(WINDOW_START_PACKETS, self.window_max_packets)
         self.threshold_packets = self.window_max_packets
         self.rtt_us = RTT_UNKNOWN_US
@@ -92,14 +95,14 @@ class Regulator:
             return
         self.losses += 1
         self._recovery_number = highest_sent
-        self.threshold_packets = max(WINDOW_MIN_PACKETS, self.window_packets / 2)
+        self.threshold_packets = max(self._window_min_packets, self.window_packets / 2)
         self.window_packets = self.threshold_packets
 
     def timed_out(self, highest_sent: int) -> None:
         """No ack came in time: start again slowly, wait longer next time."""
         self._recovery_number = highest_sent
-        self.threshold_packets = max(WINDOW_MIN_PACKETS, self.window_packets / 2)
-        self.window_packets = WINDOW_MIN_PACKETS
+        self.threshold_packets = max(self._window_min_packets, self.window_packets / 2)
+        self.window_packets = self._window_min_packets
         self.backoff = min(64, self.backoff * 2)
 
     # The leaky bucket ---------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ Follows: thesis 6.1.9 and 6.1.10 (figures 6.12 to 6.15).
 Deviations: the messages of the recovery are FIFO bundles in the numbering of the new view, so that links,
 fragments and retransmission are those of any bundle. Each daemon first announces that it has retransmitted
 all it must ("resent"), then that it has all it needs ("done"); the thesis derives both from ARU values, which
-do not cover bundles that were sent to a daemon because of a late join. What to deliver, drop and signal is
-decided in `recovery`, which also lists where it differs from the figures; `groups.transition` does it.
+do not cover bundles that were sent to a daemon because of a late join. A daemon that receives for long tells
+the others that it does: they may have everything and would see no progress. What to deliver, drop and signal
+is decided in `recovery`, which also lists where it differs from the figures; `groups.transition` does it.
 """
 
 from collections.abc import Callable
@@ -33,6 +34,9 @@ SendControl = Callable[[Draft, int, int | None], None]
 """Sends a bundle of this daemon in the new view, given the time and the sites that need it; None: all."""
 RESENT = b"resent"
 DONE = b"done"
+RECEIVING = b"receiving"
+RECEIVING_MAX_BYTES = 512
+"""Bytes of the packet that carries such a message, at most."""
 
 
 class Commitment:
@@ -73,6 +77,7 @@ class Changeover:
         self._resent: set[int] = set()
         self._done: set[int] = set()
         self._committed = False
+        self._told_bytes = 0  # what had come in when the others were told last
 
     @property
     def waits_for(self) -> tuple[int, ...]:
@@ -99,6 +104,15 @@ class Changeover:
             order=msgspec.Raw(self._old.order.tell()),
         )
         self._send(state_bundle(state), now_us, None)
+
+    def tell_progress(self, now_us: int) -> None:
+        """Tell the others that something comes in here, if more has come than such messages of all members.
+        Otherwise daemons that wait for nothing but one another would keep each other waiting for ever."""
+        came_bytes = self.new.received_bytes - self._told_bytes
+        if self._committed or came_bytes <= RECEIVING_MAX_BYTES * len(self.new.view.members):
+            return
+        self._told_bytes = self.new.received_bytes
+        self._send(control_bundle(RECEIVING, Flag.PHASE), now_us, None)
 
     def _joins_under_way(self) -> tuple[tuple[str, int], ...]:
         """Group and lts of the joins of our own sessions that have not taken effect."""

@@ -5,7 +5,8 @@ exchanged meanwhile, and what must have come before the view is installed, is in
 Deviations:
 - the proposal is sent to each neighbour again until its end of the link answers; the thesis puts it first on
   every link, and a lost one costs a round
-- the timeout counts from the last packet of the view that is being formed, so that slow links have time
+- the timeout counts from the last packet of the view that is being formed, so that slow links have time;
+  members that receive tell those that wait for them (`changeover`)
 - members that wait in the old view for leave to end are told that this daemon has gone on (`leaving`)
 Checked by: tests/unit/test_daemon_rounds.py, tests/paper/test_daemon_views.py.
 """
@@ -13,7 +14,7 @@ Checked by: tests/unit/test_daemon_rounds.py, tests/paper/test_daemon_views.py.
 from antiphon.config import Config
 from antiphon.core.membership.host import Host
 from antiphon.core.membership.loss import Loss
-from antiphon.core.membership.patience import STUCK_RECOVERIES
+from antiphon.core.membership.patience import STUCK_RECOVERIES, TELLS_PER_STUCK
 from antiphon.core.membership.presence import Presence
 from antiphon.core.membership.probing import Probing
 from antiphon.core.membership.rounds import Reason
@@ -53,6 +54,7 @@ class Formation:
         self._proposal = b""  # as it is sent
         self._progress_us = now_us
         self._stuck_after_us = presence.timing.recovery_us
+        self._tell_us = now_us  # when to tell others of our progress
 
     def accept(self, view: DaemonView, now_us: int) -> None:
         """A proposal, another daemon's or our own, is the newest: its view is formed."""
@@ -67,6 +69,7 @@ class Formation:
         self._probing.plan()
         self._progress_us = now_us
         self._stuck_after_us = STUCK_RECOVERIES * timing.recovery_us + 4 * timing.slowest_us
+        self._tell_us = now_us + self._stuck_after_us // TELLS_PER_STUCK
         standing.change(State.STATETRANS, Reason.PROPOSED, now_us)
         self._host.form(view, now_us)
         for number in view.neighbours(self._me):
@@ -118,13 +121,21 @@ class Formation:
 
     @property
     def due_us(self) -> int:
+        """When to watch next."""
+        return min(self._tell_us, self._give_up_us)
+
+    @property
+    def _give_up_us(self) -> int:
         """When the view is given up unless there is progress."""
         return self._progress_us + self._stuck_after_us
 
     def watch(self, now_us: int) -> None:
-        """Give up the view if there was no progress for too long."""
-        if now_us >= self.due_us:
+        """Give up the view if there was no progress for too long; tell others of progress now and then."""
+        if now_us >= self._give_up_us:
             self._loss.stuck(self._host.waits_for(), now_us)
+        elif now_us >= self._tell_us:
+            self._tell_us = now_us + self._stuck_after_us // TELLS_PER_STUCK
+            self._host.tell_progress(now_us)
 
     def excuse(self, pause_us: int) -> None:
         """This daemon was itself not running for so long."""

@@ -30,5 +30,8 @@ class Host(Protocol):
     def waits_for(self) -> tuple[int, ...]:
         """The members of the view that is being formed without which its next step cannot be done."""
 
+    def tell_progress(self, now_us: int) -> None:
+        """Tell the members of the view that is being formed that something comes in here, if it does."""
+
     def entered(self, state: str, reason: str, now_us: int) -> None:
         """A state was entered, for observers."""

@@ -7,7 +7,10 @@ GATHERS_MAX = 6
 STUCK_RECOVERIES = 10
 """A view that is being formed is given up after so many recovery times without news: a member that has got
 everything sees nothing of what others still send each other, perhaps over slow links. A member
-that waits for one that has failed finds out by its silence, much sooner."""
+that waits for one that has failed finds out by its silence, much sooner. Members that still receive tell
+the others so, in time for that."""
+TELLS_PER_STUCK = 4
+"""How often a member that receives tells the others so, in the time after which they would give up."""
 STATIONS_PER_BEAT = 24
 """So many stations fit a packet that crosses every path whole."""
 LONG_STATIONS_PER_BEAT = 3
