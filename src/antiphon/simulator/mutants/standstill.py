@@ -26,7 +26,12 @@ def _patience_without_end(original: Original) -> Original:
 
 def _forming_unwatched(original: Original) -> Original:
     """Time that passes counts as progress."""
-    return lambda formation, now_us: formation.progress(now_us)
+
+    def watch(formation: Formation, now_us: int) -> None:
+        formation.progress(now_us)
+        original(formation, now_us)
+
+    return watch
 
 
 def _left_out_for_ever(original: Original) -> Original:
