@@ -1,15 +1,18 @@
-"""How tests are spread over processes: those that need Spark share one, and so one session and one JVM."""
+"""How tests are spread over processes: those that share something costly go to the same one."""
 
 from typing import Any
 
 import pytest
 
-SPARK = "tests/spark/"
+TOGETHER = (
+    "tests/spark/",  # one session and one JVM
+    "tests/simulation/test_runs.py",  # runs that several tests look at
+)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """All of `tests/spark` goes to one process, any other test to whichever is free.
+    """What belongs together goes to one process, any other test to whichever is free.
 
     The marks of `--dist loadgroup` would say the same, but with pytest 9.2 they have no effect
     (pytest-xdist issue 1386).
@@ -20,6 +23,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return SPARK if nodeid.startswith(SPARK) else nodeid
+            return next((together for together in TOGETHER if nodeid.startswith(together)), nodeid)
 
     return Scheduling(config, log)
