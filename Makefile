@@ -9,7 +9,7 @@ SECONDS ?= 60
 SECONDS_OF_SOAK ?= 600
 MUTANTS ?= 300000
 # A third of what tests take is waiting: for daemons to notice, for clocks, for Spark's other threads.
-WORKERS ?= 3
+WORKERS ?= 4
 PROGRAMS := src tests bench examples
 
 .PHONY: help setup demo test test-long soak fuzz lint bench clean

@@ -78,12 +78,12 @@ def test_what_comes_in_postpones_the_next_update_up_to_the_ceiling():
     delta.measured(0)
     assert [delta.wait_us(came) for came in (0, 1, 10, 1_000)] == [100, 200, 1_100, 5_000]
     cluster, clients = with_members(2, delta_ms=50.0)
-    for _ in range(1_000):
+    for _ in range(300):
         for _ in range(40):
             cluster.send(clients[0], "g", b"tick")
         cluster.run(1_000)
     cluster.run(1_000_000)
-    assert updates_from(cluster, 1) <= 1_000_000 // 50_000 + 4
+    assert updates_from(cluster, 1) <= 300_000 // 50_000 + 4
 
 
 def test_an_aru_for_which_no_message_waits_is_announced_after_the_ceiling():

@@ -26,6 +26,7 @@ def test_a_broken_protocol_is_caught(mutant: Mutant) -> None:
     assert any(broken_by(mutant, seed) & mutant.breaks for seed in seeds), mutant.wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scenario", "seed"), SHOWN)
 def test_the_whole_protocol_is_not(scenario: str, seed: int) -> None:
     """What the oracle says of a mutant is said because of the mutant."""

@@ -19,6 +19,8 @@ from antiphon.simulator.stage import Stage
 from antiphon.trace import Trace
 
 DIAMETER_US = 90_000
+REPEATED = ("mixed", "swarm", "sites", "streams", "poisoned", "stops")
+"""Among them they have all kinds of faults, clients and paths; `make test-long` repeats the others, too."""
 
 
 @cache
@@ -50,7 +52,8 @@ def complaint(outcome: Outcome) -> str:
         *(pytest.param("mixed", first, 10, marks=pytest.mark.long) for first in range(10, 60, 10)),
         ("pruned", 0, 8),
         pytest.param("pruned", 8, 8, marks=pytest.mark.long),
-        ("large", 0, 6),
+        ("large", 0, 3),
+        pytest.param("large", 3, 3, marks=pytest.mark.long),
         ("slow", 36, 1),  # see docs/track-record.md
         ("sites", 0, 10),
         ("streams", 0, 3),
@@ -59,12 +62,13 @@ def complaint(outcome: Outcome) -> str:
         pytest.param("poisoned", 3, 12, marks=pytest.mark.long),
         ("apart", 0, 3),
         pytest.param("apart", 3, 7, marks=pytest.mark.long),
-        ("slices", 0, 5),
-        pytest.param("slices", 5, 15, marks=pytest.mark.long),
+        ("slices", 0, 2),
+        pytest.param("slices", 2, 18, marks=pytest.mark.long),
         ("uneven", 0, 3),
         ("holes", 0, 2),
         ("heavy", 0, 4),
-        ("crowds", 0, 4),
+        ("crowds", 0, 2),
+        pytest.param("crowds", 2, 2, marks=pytest.mark.long),
         ("twins", 0, 3),
         ("twins", 44, 1),  # see docs/track-record.md
         pytest.param("holes", 2, 8, marks=pytest.mark.long),
@@ -169,7 +173,7 @@ def test_latency_on_the_chain_of_the_thesis(seed: int) -> None:
 @pytest.mark.parametrize(
     "scenario",
     [
-        pytest.param(name, marks=[pytest.mark.long] if name == "inflight" else [])
+        pytest.param(name, marks=[] if name in REPEATED else [pytest.mark.long])
         for name in SCENARIOS
         if name not in ("hundred", "upheaval")
     ],

@@ -19,6 +19,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_clean_campaign_and_its_continuation(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
