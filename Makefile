@@ -16,7 +16,7 @@ PROGRAMS := src tests bench examples
 
 help:
 	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
-	@echo "make test       the whole test suite, some twelve minutes on two cores"
+	@echo "make test       the whole test suite, some eight minutes on two cores"
 	@echo "make test-long  thousands of simulator seeds, plans on real networks, the slow tests"
 	@echo "make soak       a real cluster under floods, crashes and slow readers (SECONDS_OF_SOAK=600)"
 	@echo "make fuzz       300,000 mutants of packets and frames at each door of a real cluster (MUTANTS=300000)"

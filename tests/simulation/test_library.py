@@ -285,7 +285,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
     use_library(monkeypatch)
 
 
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 260), marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 260), marks=pytest.mark.long)])
 def test_every_message_is_delivered_or_told_and_every_group_joined_again(seeds: range) -> None:
     reconnections = unknown = ends = 0
     for seed in seeds:

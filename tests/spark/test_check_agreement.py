@@ -6,7 +6,7 @@ from clean_runs import clean_run_names
 
 from antiphon.spark.conformance import Outcome, Violation
 
-pytestmark = pytest.mark.timeout(1_800)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 
 EVENTS_MIN = 50_000
 """Clean runs and others have many more deliveries than this; with fewer, somebody does not look."""

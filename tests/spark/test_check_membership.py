@@ -19,6 +19,7 @@ def found(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Vio
     return violations(spark, tmp_path_factory.getbasetemp())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("lie", "kind"), CASES)
 def test_a_lie_is_found_and_named(found: dict[str, list[Violation]], lie: str, kind: str) -> None:
     _, named = {**MEMBERSHIP_LIES, **SIMULATED_ONLY}[lie](truth())

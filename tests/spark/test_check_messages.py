@@ -10,7 +10,7 @@ from doctoring import LIES
 
 from antiphon.spark.conformance import Outcome, Violation
 
-pytestmark = pytest.mark.timeout(1_800)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 
 
 @pytest.fixture(scope="module")
