@@ -102,7 +102,8 @@ def test_a_crash_is_explained(antiphon: Run) -> None:
         programs = antiphon("explain", "--address", here, "--json", "--last", "1")
     assert (people.returncode, people.stderr) == (0, "")
     paragraphs = people.stdout.splitlines()
-    assert " ago: this daemon was started. Met " in paragraphs[0]
+    assert " ago: this daemon was started. " in paragraphs[0]
+    assert any(" Met " in line for line in paragraphs), "at once, or after a view of its own"
     last = next(line for line in paragraphs if "Lost d2." in line)
     assert f"New view {answer['view']['id']} of 2 daemons after " in last
     assert "gather " in last and " ms" in last
