@@ -18,7 +18,9 @@ _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 _MMAP_THRESHOLD_BYTES = 32 * 1024 * 1024
 """Even the largest frame is then taken from the heap."""
-_TRIM_THRESHOLD_BYTES = 256 * 1024 * 1024
+_TRIM_THRESHOLD_BYTES = 64 * 1024 * 1024
+"""What is freed beyond this is given back: more than bundles under way take, less than what a burst of full
+buffers leaves behind."""
 _TOP_PAD_BYTES = 32 * 1024 * 1024
 _GC_OBJECTS = 100_000
 
