@@ -95,7 +95,7 @@ class Clients:
         self._is_crowded = False
         """Whether it is paused because of too many fresh greetings."""
         self._sessions: dict[int, Connection] = {}
-        self.successors = Successors(node.sessions, self._sessions)
+        self.successors = Successors(node.sessions, self._sessions, lambda: node.is_operational)
         self._greetings: dict[Connection, None] = {}
         self.farewells: dict[Connection, None] = {}
         """Clients that have not read their last output yet."""
@@ -184,6 +184,9 @@ class Clients:
     def timeout(self, now: int) -> None:
         """Give up on those who took too long; accept again after a pause."""
         while self._greetings and (late := next(iter(self._greetings))).deadline_us <= now:
+            if self.successors.is_waiting(late):
+                self._grant_time(late, now)
+                continue
             self.counters.greeting_timeouts += 1
             reason = f"no session asked for in {GREETING_TIMEOUT_US // 1_000_000} s"
             self._farewell(late, frames.Goodbye("greeting-timeout", reason), now)
