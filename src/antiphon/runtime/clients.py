@@ -9,10 +9,9 @@ Why a daemon says Goodbye or Refuse by itself, as the code in the frame; the nod
     stopping           the daemon ends
     internal           a mistake of the daemon's own, met while it served this client
 
-Bounds: at most GREETINGS_MAX clients without a session; beyond that the one that has been there longest is
-closed if it had its time, since a client with honest intentions is through in milliseconds, or else
-newcomers wait in the listeners' queues. At most FAREWELLS_MAX clients on their way out; beyond that the
-oldest gets what its socket takes at once and is closed.
+Bounds: at most GREETINGS_MAX clients without a session; beyond that the oldest is closed if it had its time,
+since an honest client is through in milliseconds, or else newcomers wait in the listeners' queues. At most
+FAREWELLS_MAX clients on their way out; beyond that the oldest gets what its socket takes and is closed.
 """
 
 import socket
@@ -48,9 +47,8 @@ FAREWELLS_MAX = 256
 FAREWELL_TIMEOUT_US = 3_000_000
 """How long the last words may take to be read."""
 SLOW_GRACE_US = 1_000_000
-"""A slow receiver is not cut off sooner than this after the warning, nor while those who send to it wait for
-it: when they go on, or after a change of view, more than the hard limit may come in one turn, which is not
-the receiver's fault. With a shorter `slow_patience_ms` it is that."""
+"""A slow receiver is not cut off sooner than this (or `slow_patience_ms`) after its warning, nor while others
+wait for it: more than the hard limit may come in one turn afterwards, which is not the receiver's fault."""
 LOOK_US = 25_000
 """How often the node is told what a slow receiver has read."""
 LOOKS_MAX = 256
@@ -237,9 +235,8 @@ class Clients:
         for _ in range(ACCEPTS_PER_WAKE):
             now = now_us()
             if len(self._greetings) >= GREETINGS_MAX:
-                spared_until_us = (
-                    next(iter(self._greetings)).deadline_us - GREETING_TIMEOUT_US + GREETING_GRACE_US
-                )
+                oldest = next(iter(self._greetings))
+                spared_until_us = oldest.deadline_us - GREETING_TIMEOUT_US + GREETING_GRACE_US
                 if spared_until_us > now:
                     self._is_crowded = True
                     self._stop_accepting(spared_until_us)
