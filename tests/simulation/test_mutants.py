@@ -19,7 +19,25 @@ def broken_by(mutant: Mutant, seed: int) -> set[str]:
     return {violation.name.split()[0] for violation in outcome.violations}
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+SLOW = {
+    "beats prove all", "connection's room ignored", "early joins forgotten", "gaps ignored",
+    "lost token not sent again", "nothing asked for", "pieces not freed", "skips ignored", "time is proof",
+    "twins unnoticed", "word for every process", "repairs thrown away",
+}  # fmt: skip
+"""Those whose run takes more than two seconds; `make test-long` has them."""
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(
+            mutant,
+            marks=[pytest.mark.long] if mutant.name in SLOW else [],
+            id=mutant.name.replace(" ", "-"),
+        )
+        for mutant in MUTANTS
+    ],
+)
 def test_a_broken_protocol_is_caught(mutant: Mutant) -> None:
     assert mutant.shown_by < mutant.seeds
     seeds = dict.fromkeys((mutant.shown_by, *range(mutant.seeds)))
@@ -43,4 +61,6 @@ def test_the_core_is_whole_again_afterwards() -> None:
 
 
 def test_every_mutant_has_its_own_name() -> None:
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    names = {mutant.name for mutant in MUTANTS}
+    assert len(names) == len(MUTANTS)
+    assert names >= SLOW

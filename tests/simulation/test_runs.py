@@ -19,7 +19,7 @@ from antiphon.simulator.stage import Stage
 from antiphon.trace import Trace
 
 DIAMETER_US = 90_000
-REPEATED = ("mixed", "swarm", "sites", "streams", "poisoned", "stops")
+REPEATED = ("mixed", "swarm", "streams")
 """Among them they have all kinds of faults, clients and paths; `make test-long` repeats the others, too."""
 
 
@@ -123,16 +123,17 @@ def test_every_state_meets_what_it_can_meet() -> None:
     assert {"started", "silence", "restarted", "abandoned", "found"} <= reasons
 
 
-def test_floods_are_clean_and_reach_every_limit() -> None:
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.long)])
+def test_floods_are_clean_and_reach_every_limit(seeds: range) -> None:
     """A scenario that does not get there proves nothing about back-pressure."""
     full = slow = 0
-    for seed in range(8):
+    for seed in seeds:
         stage = judged(seed, "flood")
         records = stage.world.records
         limit_bytes = stage.plan.settings.unstable_bytes
         full += any(record.buffers.get("own_unstable", (0, 0))[0] >= limit_bytes for record in records)
         slow += any(record.cause == "slow-receiver" for record in records)
-    assert full >= 4
+    assert full >= len(seeds) // 2
     assert slow >= 1
 
 
