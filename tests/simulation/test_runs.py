@@ -20,7 +20,7 @@ from antiphon.trace import Trace
 
 DIAMETER_US = 90_000
 REPEATED = ("mixed", "swarm", "streams")
-"""Among them they have all kinds of faults, clients and paths; `make test-long` repeats the others, too."""
+"""Links that lose, daemons that come and go, connections; `make test-long` repeats the other scenarios."""
 
 
 @cache
