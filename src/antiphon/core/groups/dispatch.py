@@ -22,6 +22,8 @@ from antiphon.wire.events import GroupEvent, HostedGroup, is_last_of_groups, par
 
 Work = Iterator[int]
 """Yields after each part of it how many steps that was: members looked at, views made, bundles delivered."""
+NOT_FOR_MEMBERS = Flag.LATE | Flag.CONTROL | Flag.ORDER
+"""Bundles that took effect when they came in: members are told nothing of them."""
 
 
 class Passage(Protocol):
@@ -79,8 +81,8 @@ class Dispatcher:
                 bundle = bundles.at_place(bundle, entry.place)
             self._delivery.message(entry.daemon, header, bundle)
             passage.spend(1)
-        elif flags & (Flag.LATE | Flag.CONTROL | Flag.ORDER):
-            return None  # they took effect when they came in
+        elif flags & NOT_FOR_MEMBERS:
+            return None
         elif flags & Flag.GROUPS:
             return self._groups(entry, passage)
         else:

@@ -11,7 +11,7 @@ Checked by: tests/paper/test_recovery_signal.py, the oracle's properties 2.4, 2.
 from collections import deque
 
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.dispatch import Dispatcher, Work
+from antiphon.core.groups.dispatch import NOT_FOR_MEMBERS, Dispatcher, Work
 from antiphon.core.groups.membership import Group, Mark
 from antiphon.core.groups.merging import Merging
 from antiphon.core.membership.recovery import Recovery
@@ -74,6 +74,8 @@ class Transition:
         will_merge = self._will_merge(kept)
         self._find_known_joins(kept)
         for entry in kept:
+            if entry.header.flags & NOT_FOR_MEMBERS:
+                continue  # a signal before it could come before a merge that others have without one
             is_merge = will_merge and entry.header.flags & Flag.GROUPS
             if entry.place > recovery.certain_line and not is_merge:
                 yield from self._signal_all()
