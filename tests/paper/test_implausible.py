@@ -128,6 +128,22 @@ def test_a_proposal_with_a_stamp_that_nobody_has():
     goes_on(cluster, clients)
 
 
+def test_a_proposal_whose_identifier_no_member_has_made():
+    """The smallest member proposes, and its number stands in the identifier. A view with any other number
+    could be contradicted by a proposal, which ended every daemon that looked for the name of its proposer."""
+    cluster = Cluster(3, mesh=True, membership="lan")
+    clients = cluster.members()
+    view_id = cluster.nodes[0].view.id
+    incarnations = tuple(node.incarnation for node in cluster.nodes)
+    stranger = (view_id | 1_023) + 1_024
+    for links in ([(0, 1), (0, 2), (1, 2)], [(0, 1), (0, 2)]):
+        proposal = Proposal.of(stranger, (0, 1, 2), incarnations, links)
+        for sender, receiver in pairs(cluster):
+            forge(cluster, sender, receiver, PacketKind.PROPOSAL, membership.encode(proposal))
+    assert all(node.view.id == view_id for node in cluster.nodes)
+    goes_on(cluster, clients)
+
+
 def test_a_proposal_with_links_that_the_configuration_does_not_have():
     """It ended the daemon that was to build such a link."""
     cluster = Cluster(3, membership="lan")

@@ -5,6 +5,7 @@ from collections import Counter
 from antiphon.config import Config
 from antiphon.core.membership.credence import DOUBTS, Credence
 from antiphon.core.membership.daemons import DaemonMembership
+from antiphon.core.ordering.stability import daemon_of
 from antiphon.errors import BadPacket
 from antiphon.wire import membership as wire
 from antiphon.wire.packet import Loose, PacketKind
@@ -35,6 +36,8 @@ class Door:
                 proposal = wire.parse_proposal(incoming.body, self._daemons)
                 if not all(self._config.are_neighbours(*pair) for pair in proposal.pairs):
                     raise BadPacket("proposal: links that the configuration does not have")
+                if daemon_of(proposal.id) != proposal.members[0]:
+                    raise BadPacket("proposal: its identifier is no stamp of its smallest member")
                 self._credence.check_proposal(proposal.id, clock, now_us)
                 self._membership.receive_proposal(head.sender, proposal, now_us)
         except BadPacket as error:
