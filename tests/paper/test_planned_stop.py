@@ -8,7 +8,7 @@ from small_worlds import Cluster
 
 from antiphon import limits
 from antiphon.config.timing import PRESETS
-from antiphon.core.departure import Phase
+from antiphon.core.departure import DeparturePhase
 from antiphon.core.membership.patience import GATHERS_MAX
 from antiphon.core.membership.rounds import Reason
 from antiphon.service import Service
@@ -155,7 +155,7 @@ def test_what_its_clients_have_sent_is_everywhere_before_their_sessions_end() ->
     teller = cluster.client(1, "teller", accepts=True)
     cluster.send(teller, "g", *(b"%d" % number for number in range(50)))
     told(cluster, 1)
-    assert cluster.nodes[1].departure.phase is Phase.DRAINING
+    assert cluster.nodes[1].departure.phase is DeparturePhase.DRAINING
     gone(cluster, 1)
     assert frames.Accepted(50) in cluster.events[teller]
     assert cluster.story(clients[0])[-1] == "disconnect c0"
@@ -315,7 +315,7 @@ def test_a_daemon_takes_back_a_word_that_was_made_up_in_its_name() -> None:
 def test_the_word_is_part_of_a_station() -> None:
     cluster = world(2)
     told(cluster, 1)
-    cluster.until(lambda: cluster.nodes[1].departure.phase is Phase.LEAVING, DRAIN_US)
+    cluster.until(lambda: cluster.nodes[1].departure.phase is DeparturePhase.LEAVING, DRAIN_US)
     beats = [beat for _, _, data in cluster.crossed if (beat := beat_in(data)) is not None and beat.stations]
     assert any(station.leaving for beat in beats for station in beat.stations if station.daemon == 1)
     assert not any(station.leaving for beat in beats for station in beat.stations if station.daemon == 0)

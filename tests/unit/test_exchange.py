@@ -6,7 +6,7 @@ import pytest
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
-from antiphon.core.streams.channel import Channel, Phase
+from antiphon.core.streams.channel import Channel, ChannelPhase
 from antiphon.core.streams.exchange import (
     DIAL_TIMEOUT_US,
     GREETING_TIMEOUT_US,
@@ -111,7 +111,7 @@ class Town:
 def test_a_packet_makes_a_daemon_dial_and_is_dropped() -> None:
     town = Town()
     channel = town.join()
-    assert channel.phase is Phase.OPEN
+    assert channel.phase is ChannelPhase.OPEN
     assert town.states() == ["open", "open"]
     assert [ear.of("opened", "packet") for ear in town.ears] == [[("opened", 1)], [("opened", 0)]]
     assert town.exchanges[0].facts["dropped unconnected"] == 1
@@ -278,7 +278,7 @@ def test_of_two_that_cross_the_one_of_the_smaller_daemon_stays(order: tuple[int,
     town.flow(*order, *order, *order)
     ours, theirs = channels
     assert ours is not None and theirs is not None
-    assert (ours.phase, theirs.phase) == (Phase.OPEN, Phase.CLOSED)
+    assert (ours.phase, theirs.phase) == (ChannelPhase.OPEN, ChannelPhase.CLOSED)
     assert town.states() == ["open", "open"]
     assert all(len(ear.of("opened", "lost")) == 1 for ear in town.ears), "nobody noticed"
     assert not town.exchanges[0].counters and not town.exchanges[1].counters
@@ -289,7 +289,7 @@ def test_a_call_that_does_not_get_through_gives_way_to_one_that_does() -> None:
     town = Town()
     vain = town.wants(0)
     town.join(1)
-    assert vain is not None and vain.phase is Phase.CLOSED
+    assert vain is not None and vain.phase is ChannelPhase.CLOSED
     assert town.exchanges[0].closings in ([], [vain])
     assert town.states() == ["open", "open"]
 
@@ -301,7 +301,7 @@ def test_a_new_process_takes_the_place_of_the_old_one() -> None:
     town.exchanges[1] = town.exchange(1, incarnation=200)
     town.ears[0].heard.clear()
     town.join(1)
-    assert old.phase is Phase.CLOSED
+    assert old.phase is ChannelPhase.CLOSED
     assert town.ears[0].of("lost", "opened") == [
         ("lost", 1, "the other side has begun a new one"),
         ("opened", 1),
@@ -320,7 +320,7 @@ def test_one_that_has_lost_the_connection_gets_another() -> None:
     assert call is not None
     town.reach(1, call)
     town.flow(1, 0)
-    assert call.phase is Phase.CLOSED
+    assert call.phase is ChannelPhase.CLOSED
     assert not ours.waiting_bytes, "a sign of life has been sent, to which the network says what it knows"
     town.exchanges[0].ended(ours, "reset", town.now_us)
     town.exchanges[0].closings.clear()
@@ -337,7 +337,7 @@ def test_a_larger_daemon_lets_a_second_call_in() -> None:
     town.exchanges[0].closings.clear()
     town.now_us = REDIAL_MAX_US
     town.join(0)
-    assert first.phase is Phase.CLOSED
+    assert first.phase is ChannelPhase.CLOSED
     assert town.states() == ["open", "open"]
 
 
@@ -368,7 +368,7 @@ def test_connections_that_never_last_are_not_dialled_at_full_speed() -> None:
 
 def test_partial_writes_keep_the_order() -> None:
     channel = Channel(1, 0)
-    channel.phase = Phase.OPEN
+    channel.phase = ChannelPhase.OPEN
     frames = deque(bytes([number]) * (number * 37 % 101 + 1) for number in range(200))
     expected = b"".join(frames)
     came = b""

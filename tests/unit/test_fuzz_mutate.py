@@ -18,7 +18,7 @@ from antiphon.lab.fuzz.client_values import (
     spread_value,
 )
 from antiphon.lab.fuzz.mutate import change, mutate, mutate_bytes, parts
-from antiphon.lab.fuzz.orders import Board, Orders, Pace, Record, number_of, seed_of
+from antiphon.lab.fuzz.orders import Board, MutantRate, Orders, Record, number_of, seed_of
 from antiphon.lab.fuzz.packets import Genuine, kind_of, put_together, sealed, take_apart
 from antiphon.lab.fuzz.plan import KINDS
 from antiphon.spreadwire import greeting, layout
@@ -201,7 +201,7 @@ def test_orders_reach_every_worker_and_what_was_done_comes_back(tmp_path: Path) 
 
 
 def test_a_pace_lets_through_what_its_rate_says_and_saves_little() -> None:
-    pace = Pace(64)
+    pace = MutantRate(64)
     pace.take(100.0, 10.0)
     assert sum(pace.take(100.0, 10.0 + step / 100) for step in range(1, 101)) == 100
     assert pace.take(100.0, 100.0) == 64

@@ -9,7 +9,7 @@ from antiphon.lab.soak import looks, rules
 from antiphon.lab.soak.experiment import faults, lasting
 from antiphon.lab.soak.looks import Look
 from antiphon.lab.soak.page import sections
-from antiphon.lab.soak.plan import KILLED, SECONDS, Plan, Trouble
+from antiphon.lab.soak.plan import KILLED, SECONDS, SoakPlan, Trouble
 from antiphon.lab.soak.talk import Tally
 from antiphon.plots.page import Page, render
 
@@ -133,11 +133,11 @@ def test_tallies_add_up() -> None:
 
 
 def test_a_whole_soak_kills_and_pauses_many_in_every_act() -> None:
-    troubles = Plan(SECONDS).troubles()
+    troubles = SoakPlan(SECONDS).troubles()
     assert [trouble.second for trouble in troubles] == sorted(trouble.second for trouble in troubles)
     assert {trouble.daemon for trouble in troubles if trouble.kind == "kill"} == set(KILLED)
     assert {trouble.lasts_s for trouble in troubles if trouble.kind == "pause"} == {0.5, 3.0}
-    assert all(trouble.second < Plan(SECONDS).act_s for trouble in troubles)
+    assert all(trouble.second < SoakPlan(SECONDS).act_s for trouble in troubles)
     assert Trouble(0.0, "kill", "d6", 2.5).words == "d6 killed"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from antiphon.core.node import Node
 
 
-class Phase(Enum):
+class DeparturePhase(Enum):
     """How far a planned stop has come."""
 
     NONE = "none"
@@ -40,22 +40,22 @@ class Departure:
     """The planned stop of one daemon."""
 
     def __init__(self, node: "Node") -> None:
-        self.phase = Phase.NONE
+        self.phase = DeparturePhase.NONE
         self._node = node
         self._due_us: int | None = None  # when the phase is over, done or not
         self._view = 0  # the view that is left
 
     def begin(self, now_us: int) -> None:
         """An event: the daemon is told to stop. When `is_over`, the driver ends it."""
-        if self.phase is Phase.NONE:
+        if self.phase is DeparturePhase.NONE:
             self._node.sessions.is_closed = True
-            self._enter(Phase.DRAINING, self._drain_us, now_us)
+            self._enter(DeparturePhase.DRAINING, self._drain_us, now_us)
             self._node.is_settled = False
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be done."""
-        return self.phase is Phase.GONE
+        return self.phase is DeparturePhase.GONE
 
     def next_deadline_us(self) -> int | None:
         """When to look at the latest."""
@@ -65,14 +65,14 @@ class Departure:
         """Take the next step, if it is time."""
         node = self._node
         is_late = self._due_us is not None and now_us >= self._due_us
-        if self.phase is Phase.DRAINING and (is_late or self._is_everywhere):
+        if self.phase is DeparturePhase.DRAINING and (is_late or self._is_everywhere):
             self._end_sessions()
-            self._enter(Phase.ENDING, self._drain_us, now_us)
-        elif self.phase is Phase.ENDING and (is_late or (not node.sessions and self._has_sent)):
+            self._enter(DeparturePhase.ENDING, self._drain_us, now_us)
+        elif self.phase is DeparturePhase.ENDING and (is_late or (not node.sessions and self._has_sent)):
             timing = node.membership.timing
-            self._enter(Phase.LEAVING, GATHERS_MAX * timing.gather_us + limits.STOP_LEAVE_US, now_us)
+            self._enter(DeparturePhase.LEAVING, GATHERS_MAX * timing.gather_us + limits.STOP_LEAVE_US, now_us)
             self._announce(now_us)
-        elif self.phase is Phase.LEAVING:
+        elif self.phase is DeparturePhase.LEAVING:
             self._leave(is_late, now_us)
 
     def _leave(self, is_late: bool, now_us: int) -> None:
@@ -80,7 +80,7 @@ class Departure:
         working = membership.standing.working_view
         if is_late or working is None or not membership.leaving.waits_for(working, now_us):
             membership.part(now_us)
-            self.phase = Phase.GONE
+            self.phase = DeparturePhase.GONE
             self._due_us = None
         elif membership.is_active and working.id != self._view:
             self._announce(now_us)  # a view that was proposed before has taken us along once more
@@ -120,7 +120,7 @@ class Departure:
         is_flowing = node.membership.is_active and node.group_state == "gop"
         return is_flowing and not node.sessions.waiting and not node.order.own_unstable_bytes
 
-    def _enter(self, phase: Phase, for_us: int, now_us: int) -> None:
+    def _enter(self, phase: DeparturePhase, for_us: int, now_us: int) -> None:
         self.phase = phase
         self._due_us = now_us + for_us
         self._node.is_settled = False

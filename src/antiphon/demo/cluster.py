@@ -29,7 +29,7 @@ _LOOK_AGAIN_S = 0.05
 _logger = logging.getLogger("antiphon")
 
 
-class Cluster:
+class DemoCluster:
     """The daemons, which can be ended and started again, cut off and joined again."""
 
     def __init__(self, config: Config, trace: Path | None) -> None:
@@ -88,12 +88,12 @@ def _statuses(places: list[str]) -> list[dict[str, object]]:
 
 
 @contextmanager
-def running(cities: tuple[City, ...], daemons: int, trace: Path | None = None) -> Iterator[Cluster]:
+def running(cities: tuple[City, ...], daemons: int, trace: Path | None = None) -> Iterator[DemoCluster]:
     """Start the daemons; stop them and remove every file afterwards."""
     usual_interval_s = sys.getswitchinterval()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-demo-")))
-        cluster = Cluster(_configuration(cities, daemons, directory), trace)
+        cluster = DemoCluster(_configuration(cities, daemons, directory), trace)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         stack.callback(sys.setswitchinterval, usual_interval_s)
         stack.callback(_logger.setLevel, _logger.level)

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from antiphon.demo.cluster import running
 from antiphon.demo.geography import CITIES
-from antiphon.demo.pace import Pace
 from antiphon.demo.page import Page
+from antiphon.demo.pauses import Pauses
 from antiphon.demo.story import Story
 
 SITES_MAX = len(CITIES)
@@ -19,7 +19,7 @@ DAEMONS_MAX = 4
 
 async def play(console: Console, seconds: float | None, sites: int, daemons: int, trace: Path | None) -> None:
     """Tell the story on a console for so many seconds, or until it is interrupted; `trace` is a folder."""
-    pace = Pace(seconds)
+    pace = Pauses(seconds)
     cities = CITIES[:sites]
     page = Page(console)
     with running(cities, daemons, trace) as cluster:

@@ -10,10 +10,10 @@ from shutil import which
 from statistics import median
 
 from antiphon.client import Event, Reconnected
-from antiphon.demo.cluster import Cluster
+from antiphon.demo.cluster import DemoCluster
 from antiphon.demo.geography import City, farthest
-from antiphon.demo.pace import Pace
 from antiphon.demo.page import Page
+from antiphon.demo.pauses import Pauses
 from antiphon.demo.people import Person, first_name, speaker
 from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
@@ -35,7 +35,7 @@ _DEEDS = {
 class Story:
     """The demo from its first sentence to its last."""
 
-    def __init__(self, cities: tuple[City, ...], cluster: Cluster, page: Page, pace: Pace) -> None:
+    def __init__(self, cities: tuple[City, ...], cluster: DemoCluster, page: Page, pace: Pauses) -> None:
         self._cities = cities
         self._cluster = cluster
         self._page = page

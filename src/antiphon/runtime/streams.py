@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from antiphon.core.streams.channel import Channel, Phase
+from antiphon.core.streams.channel import Channel, ChannelPhase
 from antiphon.core.streams.exchange import Exchange
 from antiphon.errors import ConfigError, ConnectError
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
@@ -143,7 +143,7 @@ class StreamSockets:
 
     def _dial(self, channel: Channel, now: int) -> None:
         assert channel.peer is not None
-        if channel.phase is Phase.CLOSED:
+        if channel.phase is ChannelPhase.CLOSED:
             return
         family, address = self._peers[channel.peer]
         try:
@@ -191,12 +191,12 @@ class StreamSockets:
 
     def _happened(self, channel: Channel, wire: Wire, events: int) -> None:
         now = now_us()
-        if channel.phase is Phase.DIALLING:
+        if channel.phase is ChannelPhase.DIALLING:
             self._dialled(channel, wire, now)
             return
         if events & ~WRITABLE:  # errors and the end are read, too
             self._read(channel, wire, now)
-        if events & WRITABLE and channel.phase is not Phase.CLOSED:
+        if events & WRITABLE and channel.phase is not ChannelPhase.CLOSED:
             self._write(channel, wire, now)
 
     def _dialled(self, channel: Channel, wire: Wire, now: int) -> None:
@@ -221,7 +221,7 @@ class StreamSockets:
                 self.exchange.ended(channel, "the other side has closed it", now)
                 return
             self.exchange.received(channel, self._shared[:size], now)
-            if size < READ_BYTES or channel.phase is Phase.CLOSED:
+            if size < READ_BYTES or channel.phase is ChannelPhase.CLOSED:
                 return
 
     def _write(self, channel: Channel, wire: Wire, now: int) -> None:

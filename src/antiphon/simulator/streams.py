@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from antiphon.core.node import Node
-from antiphon.core.streams.channel import Channel, Phase
+from antiphon.core.streams.channel import Channel, ChannelPhase
 from antiphon.core.streams.exchange import Exchange
 from antiphon.simulator.connections import Connections, End
 
@@ -79,5 +79,5 @@ class HostStreams:
         data = end.read()
         if data:
             self.exchange.received(channel, memoryview(data), now_us)
-        if end.is_over and channel.phase is not Phase.CLOSED:
+        if end.is_over and channel.phase is not ChannelPhase.CLOSED:
             self.exchange.ended(channel, "the other side has closed it", now_us)

@@ -26,7 +26,7 @@ from antiphon.wire.bundle import Draft
 from antiphon.wire.events import HostedGroup, groups_bundle
 
 
-class Host(Protocol):
+class RegroupingHost(Protocol):
     """What the groups of a daemon ask it to do."""
 
     me: int
@@ -48,7 +48,7 @@ class Host(Protocol):
 class Regrouping:
     """Brings the groups of one daemon into a new daemon view, and keeps the slices of all deliveries."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: RegroupingHost) -> None:
         self.slice_steps = limits.SLICE_STEPS
         """How much is done in one call of `Node.settle`."""
         self.part_steps = limits.GROUPS_PART_STEPS

@@ -23,7 +23,7 @@ from antiphon.core.effects import Outbox
 from antiphon.core.membership.decision import Decision
 from antiphon.core.membership.exclusions import TWINS
 from antiphon.core.membership.formation import Formation
-from antiphon.core.membership.host import Host
+from antiphon.core.membership.host import MembershipHost
 from antiphon.core.membership.loss import Loss
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.presence import Presence
@@ -47,7 +47,7 @@ class DaemonMembership:
         config: Config,
         me: int,
         incarnation: int,
-        host: Host,
+        host: MembershipHost,
         datagrams: Outbox,
         view: DaemonView,
         now_us: int,

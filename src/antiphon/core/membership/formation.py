@@ -12,7 +12,7 @@ Checked by: tests/unit/test_daemon_rounds.py, tests/paper/test_daemon_views.py.
 """
 
 from antiphon.config import Config
-from antiphon.core.membership.host import Host
+from antiphon.core.membership.host import MembershipHost
 from antiphon.core.membership.loss import Loss
 from antiphon.core.membership.patience import STUCK_RECOVERIES, TELLS_PER_STUCK
 from antiphon.core.membership.presence import Presence
@@ -35,7 +35,7 @@ class Formation:
         self,
         config: Config,
         me: int,
-        host: Host,
+        host: MembershipHost,
         standing: Standing,
         presence: Presence,
         probing: Probing,

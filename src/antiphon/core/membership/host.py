@@ -5,7 +5,7 @@ from typing import Protocol
 from antiphon.core.view import DaemonView
 
 
-class Host(Protocol):
+class MembershipHost(Protocol):
     """The node, as the membership sees it: a Lamport clock, and the working parts of its views."""
 
     @property

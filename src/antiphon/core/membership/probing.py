@@ -8,7 +8,7 @@ Deviations:
 Checked by: tests/unit/test_daemon_rounds.py, tests/paper/test_daemon_membership.py.
 """
 
-from antiphon.core.membership.host import Host
+from antiphon.core.membership.host import MembershipHost
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.presence import Presence
 from antiphon.core.membership.standing import Standing
@@ -19,7 +19,9 @@ from antiphon.wire.membership import Beat, Station
 class Probing:
     """The beats that one daemon sends."""
 
-    def __init__(self, standing: Standing, presence: Presence, host: Host, voice: Voice, now_us: int) -> None:
+    def __init__(
+        self, standing: Standing, presence: Presence, host: MembershipHost, voice: Voice, now_us: int
+    ) -> None:
         self.due_us: int | None = now_us
         """When the next absent daemon is to be asked."""
         self._standing = standing

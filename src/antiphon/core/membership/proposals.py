@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from antiphon.config import Config
 from antiphon.core.membership.formation import Formation
 from antiphon.core.membership.gathering import Gathering, Pair
-from antiphon.core.membership.host import Host
+from antiphon.core.membership.host import MembershipHost
 from antiphon.core.membership.standing import Standing
 from antiphon.core.membership.states import FORMING
 from antiphon.core.overlay.topology import choose_links
@@ -30,7 +30,7 @@ class Proposals:
         config: Config,
         me: int,
         incarnation: int,
-        host: Host,
+        host: MembershipHost,
         standing: Standing,
         gathering: Gathering,
         formation: Formation,

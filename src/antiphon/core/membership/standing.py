@@ -10,7 +10,7 @@ Deviations:
 Checked by: tests/unit/test_standing.py, tests/paper/test_daemon_transitions.py.
 """
 
-from antiphon.core.membership.host import Host
+from antiphon.core.membership.host import MembershipHost
 from antiphon.core.membership.rounds import Reason, Rounds
 from antiphon.core.membership.states import State, is_allowed
 from antiphon.core.view import DaemonView
@@ -19,7 +19,7 @@ from antiphon.core.view import DaemonView
 class Standing:
     """The state and the views of one daemon."""
 
-    def __init__(self, me: int, host: Host, view: DaemonView, now_us: int) -> None:
+    def __init__(self, me: int, host: MembershipHost, view: DaemonView, now_us: int) -> None:
         self.state = State.OP
         self.entered_us = now_us
         """When the state was entered."""

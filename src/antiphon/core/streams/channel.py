@@ -14,7 +14,7 @@ BUFFERS_MAX = 1_024
 Buffer = bytes | memoryview
 
 
-class Phase(Enum):
+class ChannelPhase(Enum):
     """Where a connection stands in its life."""
 
     DIALLING = "dialling"
@@ -33,7 +33,7 @@ class Channel:
         """The daemon at the other end, once it is known."""
         self.is_dialled = peer is not None
         """Whether this side has dialled."""
-        self.phase = Phase.GREETING if peer is None else Phase.DIALLING
+        self.phase = ChannelPhase.GREETING if peer is None else ChannelPhase.DIALLING
         self.deadline_us = deadline_us
         """When to give up, unless it is open by then."""
         self.incarnation = 0
@@ -45,7 +45,7 @@ class Channel:
     @property
     def is_writable(self) -> bool:
         """Whether something waits that can be written now."""
-        return self.waiting_bytes > 0 and self.phase is not Phase.DIALLING
+        return self.waiting_bytes > 0 and self.phase is not ChannelPhase.DIALLING
 
     def queue(self, *buffers: Buffer) -> None:
         """Have a whole frame written, after those that wait already."""

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from antiphon import limits
 from antiphon.core.effects import Datagram
-from antiphon.core.streams.channel import Channel, Phase
+from antiphon.core.streams.channel import Channel, ChannelPhase
 from antiphon.errors import BadPacket
 from antiphon.wire import streams
 from antiphon.wire.packet import is_data
@@ -150,10 +150,10 @@ class Exchange:
 
     def connected(self, channel: Channel, now_us: int) -> None:
         """The connection that we dialled is established."""
-        if channel.phase is not Phase.DIALLING:
+        if channel.phase is not ChannelPhase.DIALLING:
             return
         assert channel.peer is not None
-        channel.phase = Phase.GREETING
+        channel.phase = ChannelPhase.GREETING
         channel.deadline_us = now_us + GREETING_TIMEOUT_US
         self._greet(channel, channel.peer, Answer.WELCOME)
 
@@ -169,17 +169,17 @@ class Exchange:
 
     def received(self, channel: Channel, data: memoryview, now_us: int) -> None:
         """Bytes came in."""
-        if channel.phase is Phase.CLOSED:
+        if channel.phase is ChannelPhase.CLOSED:
             return
-        is_greeting = channel.phase is Phase.GREETING
+        is_greeting = channel.phase is ChannelPhase.GREETING
         try:
             longest_bytes = limits.PACKET_MAX_BYTES
             if is_greeting and channel.peer is None:  # a stranger may send a greeting only
                 longest_bytes = GREETING_MAX_BYTES
             for frame in channel.split(data, longest_bytes):
-                if channel.phase is Phase.GREETING:
+                if channel.phase is ChannelPhase.GREETING:
                     self._greeted(channel, streams.parse_greeting(frame), now_us)
-                elif channel.phase is Phase.OPEN:
+                elif channel.phase is ChannelPhase.OPEN:
                     assert channel.peer is not None
                     reason = self._talker.receive_stream(channel.peer, frame, now_us)
                     if reason:
@@ -199,7 +199,7 @@ class Exchange:
         channel.written(size_bytes)
         if not channel.waiting_bytes:
             self.outputs.pop(channel, None)
-        if channel.phase is Phase.OPEN:
+        if channel.phase is ChannelPhase.OPEN:
             assert channel.peer is not None
             self._talker.stream_moved(channel.peer, channel.waiting_bytes, now_us)
 
@@ -255,7 +255,7 @@ class Exchange:
                 return
             self._close(line.open, "the other side has begun a new one", now_us)
         if line.dialling is not None:
-            if ours_stays and line.dialling.phase is Phase.GREETING:
+            if ours_stays and line.dialling.phase is ChannelPhase.GREETING:
                 self._refuse(channel, said, Answer.CROSSED, now_us)
                 return
             self._close(line.dialling, "the other side was faster", now_us)
@@ -270,7 +270,7 @@ class Exchange:
         self._close(channel, answer.words, now_us)
 
     def _open(self, channel: Channel, said: Greeting, now_us: int) -> None:
-        channel.phase = Phase.OPEN
+        channel.phase = ChannelPhase.OPEN
         channel.incarnation = said.incarnation
         self._opening.pop(channel, None)
         line = self._lines[said.sender]
@@ -281,9 +281,9 @@ class Exchange:
         self._talker.stream_opened(said.sender, now_us)
 
     def _close(self, channel: Channel, reason: str, now_us: int) -> None:
-        if channel.phase is Phase.CLOSED:
+        if channel.phase is ChannelPhase.CLOSED:
             return
-        channel.phase = Phase.CLOSED
+        channel.phase = ChannelPhase.CLOSED
         self._opening.pop(channel, None)
         self.outputs.pop(channel, None)
         self.closings.append(channel)

@@ -51,7 +51,7 @@ def fuzz_config(directory: Path) -> Config:
     return with_spread(build(tuple(sites), LINKS, SETTINGS, source="configuration of the fuzzer"))
 
 
-class Cluster:
+class FuzzCluster:
     """Daemon processes and a journal. All of them are gone when the stack is left."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:

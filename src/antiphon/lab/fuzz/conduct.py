@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.lab.fuzz import rules
-from antiphon.lab.fuzz.cluster import Cluster
+from antiphon.lab.fuzz.cluster import FuzzCluster
 from antiphon.lab.fuzz.orders import Orders
-from antiphon.lab.fuzz.plan import KINDS, LOSS, OF_DAEMONS, PATIENCE_S, SPELL_S, WARM_UP_S, Plan, Spell
+from antiphon.lab.fuzz.plan import KINDS, LOSS, OF_DAEMONS, PATIENCE_S, SPELL_S, WARM_UP_S, FuzzPlan, Spell
 from antiphon.lab.fuzz.rules import Look
 from antiphon.lab.fuzz.talkers import Talkers
 from antiphon.lab.soak.rules import Verdict
@@ -28,7 +28,7 @@ RESTARTS_MAX = 12
 STATUS_PATIENCE_S = 30.0
 
 
-class Ending(Struct, frozen=True):
+class FuzzEnding(Struct, frozen=True):
     """What is known when a door is done."""
 
     door: str
@@ -42,12 +42,12 @@ class Ending(Struct, frozen=True):
     verdicts: tuple[Verdict, ...]
 
 
-def fuzz(plan: Plan) -> Iterator[Look | Ending]:
+def fuzz(plan: FuzzPlan) -> Iterator[Look | FuzzEnding]:
     """Carry it out: what was seen after each spell, and the ending. All processes and files are gone
     afterwards; with `plan.keep`, logs and mutants of what broke something are there."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-fuzz-")))
-        cluster = Cluster(directory, stack)
+        cluster = FuzzCluster(directory, stack)
         conductor = Conductor(plan, cluster, stack)
         yield from conductor.play()
         yield conductor.ending()
@@ -56,7 +56,7 @@ def fuzz(plan: Plan) -> Iterator[Look | Ending]:
 class Conductor:
     """Leads daemons, honest clients and senders of mutants through the spells."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, stack: ExitStack) -> None:
+    def __init__(self, plan: FuzzPlan, cluster: FuzzCluster, stack: ExitStack) -> None:
         self.looks: list[Look] = []
         self._plan = plan
         self._cluster = cluster
@@ -195,7 +195,7 @@ class Conductor:
 
     # The end ----------------------------------------------------------------------------------------------
 
-    def ending(self) -> Ending:
+    def ending(self) -> FuzzEnding:
         """All rules."""
         plan, cluster = self._plan, self._cluster
         last = self._last_look()
@@ -229,7 +229,7 @@ class Conductor:
             )
         if plan.keep is not None:
             cluster.keep(plan.keep, f"{plan.door}-seed{plan.seed}-end")
-        return Ending(
+        return FuzzEnding(
             plan.door,
             sum(look.mutants for look in self.looks),
             round(time.monotonic() - self._begun_s, 1),

@@ -5,24 +5,24 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from antiphon.lab.experiment import Choices, Experiment, Row
-from antiphon.lab.fuzz.conduct import Ending, fuzz
+from antiphon.lab.fuzz.conduct import FuzzEnding, fuzz
 from antiphon.lab.fuzz.page import sections
-from antiphon.lab.fuzz.plan import Plan, plans
+from antiphon.lab.fuzz.plan import FuzzPlan, plans
 
 REFUSED_SHOWN = 20
 
 
-def rows_of(runs: Sequence[Plan]) -> Iterator[Row]:
+def rows_of(runs: Sequence[FuzzPlan]) -> Iterator[Row]:
     """For each door: every spell, then the whole, what was refused, each process and each rule."""
     for plan in runs:
         for seen in fuzz(plan):
-            if isinstance(seen, Ending):
+            if isinstance(seen, FuzzEnding):
                 yield from _ending(plan, seen)
             else:
                 yield {"part": "spells", "door": plan.door, **msgspec.structs.asdict(seen)}
 
 
-def _ending(plan: Plan, ending: Ending) -> Iterator[Row]:
+def _ending(plan: FuzzPlan, ending: FuzzEnding) -> Iterator[Row]:
     door = {"door": ending.door}
     yield {
         "part": "doors", **door, "seed": plan.seed, "mutants": ending.mutants, "seconds": ending.seconds,

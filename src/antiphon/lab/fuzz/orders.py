@@ -90,7 +90,7 @@ class Board:
         return sum(done for about, done in told if about == serial)
 
 
-class Pace:
+class MutantRate:
     """How many mutants may be sent now, by a rate; what was not used is not saved up for long."""
 
     def __init__(self, most_at_once: int) -> None:

@@ -48,7 +48,7 @@ class Spell(Struct, frozen=True):
     mutants: int
 
 
-class Plan(Struct, frozen=True):
+class FuzzPlan(Struct, frozen=True):
     """One run at one door."""
 
     door: str
@@ -62,7 +62,7 @@ class Plan(Struct, frozen=True):
     def size(self) -> int:
         """The number of mutants in a spell: small enough that every kind has its turn.
 
-        >>> Plan("udp", 0, 300, 10.0).size, Plan("udp", 0, 300_000, 10.0).size
+        >>> FuzzPlan("udp", 0, 300, 10.0).size, FuzzPlan("udp", 0, 300_000, 10.0).size
         (19, 5000)
         """
         return max(1, min(SPELL_MUTANTS, -(-self.mutants // len(KINDS[self.door]))))
@@ -86,7 +86,7 @@ _NUMBERS_EACH = 1_000_000
 was."""
 
 
-def plans(choices: Choices, quick: bool) -> list[Plan]:
+def plans(choices: Choices, quick: bool) -> list[FuzzPlan]:
     """A plan for each door that is wanted; a UsageError for what cannot be."""
     doors = DOORS if choices.door is None else (choices.door,)
     if choices.door is not None and choices.door not in DOORS:
@@ -97,4 +97,4 @@ def plans(choices: Choices, quick: bool) -> list[Plan]:
     seconds = SECONDS if choices.seconds is None else choices.seconds
     if not 0 < seconds <= LONGEST_SECONDS:
         raise UsageError(f"a door is fuzzed for up to a week, not for {seconds:g} s")
-    return [Plan(door, choices.seed or 0, mutants, seconds, choices.keep) for door in doors]
+    return [FuzzPlan(door, choices.seed or 0, mutants, seconds, choices.keep) for door in doors]

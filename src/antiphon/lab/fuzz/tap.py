@@ -28,7 +28,7 @@ from antiphon.core.effects import Datagram
 from antiphon.core.streams.channel import Channel
 from antiphon.lab.fuzz import packets
 from antiphon.lab.fuzz.mutate import Mutant, Unencodable, mutate, mutate_bytes
-from antiphon.lab.fuzz.orders import Board, Orders, Pace, Record, number_of, seed_of
+from antiphon.lab.fuzz.orders import Board, MutantRate, Orders, Record, number_of, seed_of
 from antiphon.lab.fuzz.packets import BREAKING, GREETING, Genuine
 from antiphon.runtime.daemon import Daemon
 from antiphon.wire.packet import EVERYBODY, PacketKind, Pressure
@@ -59,7 +59,7 @@ class Tap:
     def __init__(self, config: Config, number: int, board: Board, record: Record) -> None:
         self.board = board
         self.record = record
-        self.pace = Pace(AT_ONCE)
+        self.pace = MutantRate(AT_ONCE)
         self.serial = 0
         self.made = 0
         self.sent = 0

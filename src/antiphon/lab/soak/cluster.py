@@ -51,7 +51,7 @@ def soak_config(directory: Path) -> Config:
     return build(tuple(sites), LINKS, SETTINGS, source="configuration of the soak")
 
 
-class Cluster:
+class SoakCluster:
     """Daemon processes. All of them are gone when the stack is left."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:

@@ -14,10 +14,10 @@ from msgspec import Struct
 from antiphon.errors import AntiphonError
 from antiphon.lab.soak import looks as seeing
 from antiphon.lab.soak import rules
-from antiphon.lab.soak.cluster import Cluster
+from antiphon.lab.soak.cluster import SoakCluster
 from antiphon.lab.soak.crew import SLOW_HOMES, Crew
 from antiphon.lab.soak.looks import Look
-from antiphon.lab.soak.plan import ACTS, Plan, Trouble
+from antiphon.lab.soak.plan import ACTS, SoakPlan, Trouble
 from antiphon.lab.soak.rules import Verdict
 from antiphon.lab.soak.talk import Tally
 from antiphon.simulator.oracle import judge
@@ -31,7 +31,7 @@ SETTLING_S = 0.1
 """The number of looks that make one look at rest, and the time between them."""
 
 
-class Ending(Struct, frozen=True):
+class SoakEnding(Struct, frozen=True):
     """What is known when all is over."""
 
     growths: tuple[rules.Growth, ...]
@@ -42,13 +42,13 @@ class Ending(Struct, frozen=True):
     verdicts: tuple[Verdict, ...]
 
 
-def soak(plan: Plan) -> Iterator[Look | Ending]:
+def soak(plan: SoakPlan) -> Iterator[Look | SoakEnding]:
     """Carry it out: every look as it is taken, and the ending. All processes and files are gone afterwards,
     but for traces and logs that are needed to find out what went wrong."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-soak-")))
         try:
-            cluster = Cluster(directory, stack)
+            cluster = SoakCluster(directory, stack)
             cluster.wait_whole()
             conductor = Conductor(plan, cluster, Crew(cluster, plan.act_s, stack))
             yield from conductor.acts()
@@ -61,10 +61,10 @@ def soak(plan: Plan) -> Iterator[Look | Ending]:
         if any(verdict.faults for verdict in verdicts):
             verdicts.append(Verdict("evidence", "kept only if a rule is broken", (_keep(directory),)))
         growths = tuple(rules.growths(conductor.looks))
-        yield Ending(growths, conductor.tally, cut_off, records, tuple(verdicts))
+        yield SoakEnding(growths, conductor.tally, cut_off, records, tuple(verdicts))
 
 
-def _judge(conductor: "Conductor", cluster: Cluster, cut_off: int) -> tuple[list[Verdict], int]:
+def _judge(conductor: "Conductor", cluster: SoakCluster, cut_off: int) -> tuple[list[Verdict], int]:
     """All rules, and how many records the oracle saw."""
     growths = rules.growths(conductor.looks)
     trace = merge(cluster.traces)
@@ -94,7 +94,7 @@ def _keep(directory: Path) -> str:
 class Conductor:
     """Leads clients and daemons through the acts."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, crew: Crew) -> None:
+    def __init__(self, plan: SoakPlan, cluster: SoakCluster, crew: Crew) -> None:
         self.crew = crew
         self.looks: list[Look] = []
         self.tally = Tally()

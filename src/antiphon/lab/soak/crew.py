@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import msgspec
 
 from antiphon.errors import AntiphonError
-from antiphon.lab.soak.cluster import SITES, Cluster
+from antiphon.lab.soak.cluster import SITES, SoakCluster
 from antiphon.lab.soak.talk import BEGIN, REST, Failed, Orders, Report, Role, Tally
 
 REST_WITHIN_S = 90.0
@@ -68,7 +68,7 @@ class Crew:
     """All client processes: one that floods at each site, one of slow receivers, and one whose sessions come
     and go. They are gone when the stack is left."""
 
-    def __init__(self, cluster: Cluster, act_s: float, stack: ExitStack) -> None:
+    def __init__(self, cluster: SoakCluster, act_s: float, stack: ExitStack) -> None:
         self.processes: dict[str, ClientProcess] = {}
         self._cluster = cluster
         self._act_s = act_s

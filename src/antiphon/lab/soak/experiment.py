@@ -7,7 +7,7 @@ import msgspec
 from antiphon.errors import UsageError
 from antiphon.lab.experiment import Experiment, Row
 from antiphon.lab.soak.cluster import SITES
-from antiphon.lab.soak.conduct import Ending, soak
+from antiphon.lab.soak.conduct import SoakEnding, soak
 from antiphon.lab.soak.page import sections
 from antiphon.lab.soak.plan import (
     ACTS,
@@ -15,22 +15,22 @@ from antiphon.lab.soak.plan import (
     QUICK_SECONDS,
     SECONDS,
     SHORTEST_SECONDS,
-    Plan,
+    SoakPlan,
 )
 
 LASTING_CLIENTS = len(SITES) + 1
 
 
-def rows_of(plan: Plan) -> Iterator[Row]:
+def rows_of(plan: SoakPlan) -> Iterator[Row]:
     """Every look, then what each process did, what all clients did, and each rule."""
     for seen in soak(plan):
-        if isinstance(seen, Ending):
+        if isinstance(seen, SoakEnding):
             yield from _ending(seen)
         else:
             yield {"part": "looks", **msgspec.structs.asdict(seen)}
 
 
-def _ending(ending: Ending) -> Iterator[Row]:
+def _ending(ending: SoakEnding) -> Iterator[Row]:
     for growth in ending.growths:
         yield {
             "part": "processes",
@@ -71,21 +71,21 @@ def lasting(seconds: float) -> Experiment:
     """A soak of this length."""
     if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
         raise UsageError(f"a soak takes from {SHORTEST_SECONDS:g} s to a week, not {seconds:g} s")
-    return _experiment(Plan(seconds), Plan(seconds))
+    return _experiment(SoakPlan(seconds), SoakPlan(seconds))
 
 
-def _steps(plan: Plan) -> int:
+def _steps(plan: SoakPlan) -> int:
     processes = sum(SITES.values()) + LASTING_CLIENTS
     return ACTS * (plan.looks + 1) + processes + 1 + len(_rules(plan))
 
 
-def _rules(plan: Plan) -> tuple[str, ...]:
+def _rules(plan: SoakPlan) -> tuple[str, ...]:
     always = ("descriptors", "at rest", "bounds", "daemons", "oracle")
     return (*always, "memory", "trials") if plan.is_long else always
 
 
-def _experiment(usual: Plan, quick: Plan) -> Experiment:
-    def choose(is_quick: bool) -> Plan:
+def _experiment(usual: SoakPlan, quick: SoakPlan) -> Experiment:
+    def choose(is_quick: bool) -> SoakPlan:
         return quick if is_quick else usual
 
     return Experiment(
@@ -108,4 +108,4 @@ def _experiment(usual: Plan, quick: Plan) -> Experiment:
     )
 
 
-EXPERIMENT = _experiment(Plan(SECONDS), Plan(QUICK_SECONDS))
+EXPERIMENT = _experiment(SoakPlan(SECONDS), SoakPlan(QUICK_SECONDS))

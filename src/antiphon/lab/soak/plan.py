@@ -58,7 +58,7 @@ class Trouble(Struct, frozen=True, order=True):
                 return "restless clients killed"
 
 
-class Plan(Struct, frozen=True):
+class SoakPlan(Struct, frozen=True):
     """A soak of this length."""
 
     seconds: float
@@ -86,7 +86,7 @@ class Plan(Struct, frozen=True):
     def troubles(self) -> list[Trouble]:
         """The troubles of one act, the earliest first.
 
-        >>> for trouble in Plan(120.0).troubles():
+        >>> for trouble in SoakPlan(120.0).troubles():
         ...     print(trouble.second, trouble.words)
         4.0 d1 paused for 0.5 s
         12.0 d3 paused for 3 s

@@ -12,7 +12,7 @@ _STORY_SHARE = 0.9
 _ABRIDGED_BELOW_S = 20.0
 
 
-class Pace:
+class Pauses:
     """Pauses for the reader, stretched or shortened so that the story fits the time there is."""
 
     def __init__(self, seconds: float | None) -> None:
