@@ -17,7 +17,7 @@ from antiphon.lab.fuzz.client_values import (
     spread_bytes,
     spread_value,
 )
-from antiphon.lab.fuzz.mutate import change, mutate, mutate_bytes, parts
+from antiphon.lab.fuzz.mutate import Unencodable, change, mutate, mutate_bytes, parts
 from antiphon.lab.fuzz.orders import Board, MutantRate, Orders, Record, number_of, seed_of
 from antiphon.lab.fuzz.packets import Genuine, kind_of, put_together, sealed, take_apart
 from antiphon.lab.fuzz.plan import KINDS
@@ -103,6 +103,13 @@ def test_numbers_beyond_their_field_are_folded_into_it() -> None:
     found = packet.parse(memoryview(sealed(put_together(value))))
     assert isinstance(found, Data)
     assert found.items[0].source == 3
+
+
+def test_a_value_of_another_type_cannot_be_written() -> None:
+    """A number in the place of an extension once ended the process of a daemon, not the mutant."""
+    value = mutation.replaced(genuine("bundle"), ("body", 0, "bundle", "header", "extensions"), [5])
+    with pytest.raises(Unencodable):
+        put_together(value)
 
 
 def test_integers_come_near_to_what_they_were_and_to_every_edge() -> None:

@@ -212,10 +212,17 @@ def folded(write: Callable[..., bytes], values: tuple[Any, ...], bits: tuple[int
 
 
 def _encoded(write: Callable[[], bytes]) -> bytes:
-    """The bytes of an encoder, which may refuse a value that is no number or too large."""
+    """The bytes of an encoder, which may refuse a value that is of another type or too large."""
     try:
         return write()
-    except (OverflowError, TypeError, ValueError, struct.error, msgspec.MsgspecError) as error:
+    except (
+        AttributeError,
+        OverflowError,
+        TypeError,
+        ValueError,
+        struct.error,
+        msgspec.MsgspecError,
+    ) as error:
         raise Unencodable from error
 
 
