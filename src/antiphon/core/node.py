@@ -273,16 +273,19 @@ class Node:
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
-        deadline_us = earliest_us(
-            self.membership.next_deadline_us(), self.backpressure.due_us(self._standing.is_active)
-        )
-        deadline_us = earliest_us(deadline_us, self.departure.next_deadline_us())
+        suspicion = self._suspicion
+        deadline_us = self.membership.next_deadline_us()
+        pressure_us = self.backpressure.due_us(self._standing.is_active)
+        if pressure_us is not None:
+            deadline_us = earliest_us(deadline_us, pressure_us)
+        if self.sessions.is_closed:
+            deadline_us = earliest_us(deadline_us, self.departure.next_deadline_us())
         engine = self._working()
         if engine is not None:
             deadline_us = earliest_us(deadline_us, engine.next_deadline_us())
             if engine.links or engine.site_link is not None:
-                deadline_us = earliest_us(deadline_us, self._suspicion.due_us)
-        self._suspicion.awaits(deadline_us)
+                deadline_us = earliest_us(deadline_us, suspicion.due_us)
+        suspicion.awaited_us = deadline_us
         return deadline_us
 
     # Events: the clients ----------------------------------------------------------------------------------
@@ -498,18 +501,19 @@ class Node:
         self.is_settled = True
         self._settled_us = now_us
         self.regrouping.begin_slice()
-        if self.backpressure:
-            self.backpressure.timeout(self._standing.is_active, now_us)
-        if self.backpressure.is_eased:
-            self.backpressure.is_eased = False
+        backpressure = self.backpressure
+        if backpressure:
+            backpressure.timeout(self._standing.is_active, now_us)
+        if backpressure.is_eased:
+            backpressure.is_eased = False
             self.sessions.unpark()
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
         if self._standing.is_active:
             self.regrouping.go_on()
             self._settle_order(now_us)
-            self.is_settled = self.is_settled and not self.backpressure.is_eased
-            pressure = self.backpressure.announcement(self.order.source, now_us)
+            self.is_settled = self.is_settled and not backpressure.is_eased
+            pressure = backpressure.announcement(self.engine.order.source, now_us)
             if pressure is not None:
                 self.forwarder.pressure(pressure)
         engine = self._working()
@@ -562,7 +566,7 @@ class Node:
                 self.is_settled = False
                 break
             has_more = order.moved or (order.to_tell and order.is_turn)
-            if not has_more and not (admission.is_accepting and admission.may_go_on(now_us)):
+            if not has_more and not (admission.may_go_on(now_us) and admission.is_accepting):
                 break
             if admission.is_exhausted:
                 self.is_settled = False

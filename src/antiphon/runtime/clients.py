@@ -18,8 +18,10 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 
 from antiphon.config import Config
+from antiphon.core.membership.engine import earliest_us
 from antiphon.core.node import Node
 from antiphon.errors import BadFrame
 from antiphon.runtime.answers import Answers, Frames
@@ -56,10 +58,6 @@ LOOKS_MAX = 256
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
 """How long to wait after the system had no room for a connection."""
-
-
-def _priority(connection: Connection) -> int:
-    return connection.priority
 
 
 class Clients:
@@ -121,7 +119,7 @@ class Clients:
         """Take the frames and endings that the node left."""
         node, sessions = self._node, self._sessions
         for numbers, whole, header in node.frames:
-            frame, self._to_spread.header = self.output.share(whole), header
+            frame, self._to_spread.header = self.output.lend(whole), header
             for number in numbers:
                 connection = sessions.get(number)
                 if connection is not None:
@@ -137,25 +135,28 @@ class Clients:
         node.endings.clear()
 
     def flush(self, now: int) -> None:
-        """Write to every client that got output, those of higher priority first; one that is blocked already
-        waits for its socket."""
-        self.answers.work(now_us(), self._tell_status, partial(self._own_up, now=now))
-        for connection, postponed in (*self.answers.ready(), *self.successors.ready(now)):
-            self._go_on(connection, postponed, now)
+        """Write to every client that got output, by priority; one that is blocked waits for its socket."""
+        if self.answers or self.successors:
+            self.answers.work(now_us(), self._send_control, partial(self._own_up, now=now))
+            for connection, postponed in (*self.answers.ready(), *self.successors.ready(now)):
+                self._go_on(connection, postponed, now)
         touched, self._touched = self._touched, []
         if self._has_priorities and len(touched) > 1:
-            touched.sort(key=_priority, reverse=True)
+            touched.sort(key=attrgetter("priority"), reverse=True)
         for connection in touched:
             connection.is_touched = False
             if connection.phase is not Phase.CLOSED:
                 if not connection.interest & WRITABLE:
                     connection.flush()
                 self._after_write(connection, now)
+        self.output.count(touched)
         if self.output.is_over:
             self._relieve(now)
 
     def resume(self) -> None:
         """Read again those sessions that the node was too busy for, or that there was no room for."""
+        if not self._paused and not self._is_crowded:
+            return
         node = self._node
         now = now_us()
         for connection in list(self._paused):
@@ -171,13 +172,15 @@ class Clients:
             self._go_on_accepting()
 
     def next_deadline_us(self) -> int | None:
-        deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self.farewells) if some]
-        parts = (self.answers, self.input, self.successors)
-        others = (self._accepts_at_us, *(part.next_deadline_us() for part in parts))
-        deadlines += (other for other in others if other is not None)
-        if self._behind:
-            deadlines.append(self._look_us)
-        return min(deadlines, default=None)
+        """Asked every turn: most of the time nothing is due."""
+        due_us = earliest_us(self._accepts_at_us, self._look_us if self._behind else None)
+        for crowd in (self._greetings, self.farewells):
+            if crowd:
+                due_us = earliest_us(due_us, next(iter(crowd)).deadline_us)
+        for part in (self.answers, self.input, self.successors):
+            if part:
+                due_us = earliest_us(due_us, part.next_deadline_us())
+        return due_us
 
     def timeout(self, now: int) -> None:
         """Give up on those who took too long; accept again after a pause."""
@@ -415,9 +418,6 @@ class Clients:
         self._has_priorities = self._has_priorities or request.priority > 0
         self._sessions[answer.session] = connection
         self._send_control(connection, answer)
-
-    def _tell_status(self, connection: Connection, json: bytes) -> memoryview:
-        return self._send_control(connection, frames.Status(json))
 
     # Writing ----------------------------------------------------------------------------------------------
 

@@ -171,7 +171,9 @@ class Connection:
 
     def queue(self, frame: Buffer) -> None:
         """Have a whole frame written, after those that wait already."""
-        self._put(frame)
+        if not self.is_deaf:
+            self._output.append(frame)
+            self.waiting_bytes += len(frame)
 
     def _put(self, data: Buffer) -> None:
         if data and not self.is_deaf:

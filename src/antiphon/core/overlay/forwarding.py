@@ -64,7 +64,8 @@ class Forwarder:
             self._ways[SITE] = site
         self._delta = delta
         self._skipped: dict[tuple[int, int], _Skipped] = {}
-        self._due_us: int | None = None
+        self.due_us: int | None = None
+        """When a branch must be told of what it skipped."""
         self.touched: dict[int, None] = {}
         """Neighbours for which there is something to send since the owner last cleared this, in order."""
 
@@ -151,8 +152,8 @@ class Forwarder:
         skipped.is_urgent = is_urgent or is_earlier_urgent
         wait_us = self._delta.wait_us(skip.last - skip.first, skipped.is_urgent)
         skipped.due_us = max(now_us, skipped.told_us + wait_us)
-        if self._due_us is None or skipped.due_us < self._due_us:
-            self._due_us = skipped.due_us
+        if self.due_us is None or skipped.due_us < self.due_us:
+            self.due_us = skipped.due_us
 
     def _tell(self, neighbour: int, source: int) -> None:
         skipped = self._skipped.get((neighbour, source))
@@ -164,23 +165,18 @@ class Forwarder:
     # Time -----------------------------------------------------------------------------------------------
 
     @property
-    def due_us(self) -> int | None:
-        """When a branch must be told of what it skipped."""
-        return self._due_us
-
-    @property
     def is_quiet(self) -> bool:
         return all(skipped.pending is None for skipped in self._skipped.values())
 
     def timeout(self, now_us: int) -> None:
-        if self._due_us is None or self._due_us > now_us:
+        if self.due_us is None or self.due_us > now_us:
             return
-        self._due_us = None
+        self.due_us = None
         for (neighbour, source), skipped in self._skipped.items():
             if skipped.pending is None or skipped.due_us is None:
                 continue
             if skipped.due_us <= now_us:
                 self._tell(neighbour, source)
                 skipped.told_us = now_us
-            elif self._due_us is None or skipped.due_us < self._due_us:
-                self._due_us = skipped.due_us
+            elif self.due_us is None or skipped.due_us < self.due_us:
+                self.due_us = skipped.due_us
