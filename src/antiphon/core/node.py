@@ -45,7 +45,7 @@ from antiphon.core.groups.regrouping import Regrouping
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
-from antiphon.core.groups.states import GroupReason, GroupState
+from antiphon.core.groups.states import GOP, GroupReason, GroupState
 from antiphon.core.groups.transition import Transition
 from antiphon.core.intake import Intake
 from antiphon.core.links.link import Link
@@ -72,7 +72,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import frames, trains
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent
-from antiphon.wire.packet import Loose, Packet, PacketKind
+from antiphon.wire.packet import KINDS_OF_MEMBERSHIP, Loose, Packet
 
 __all__ = ["Datagram", "Node"]
 
@@ -182,7 +182,7 @@ class Node:
     @property
     def is_operational(self) -> bool:
         """Whether messages flow."""
-        return self.membership.state is State.OP and self.regrouping.state is GroupState.GOP
+        return self.membership.state is State.OP and self.regrouping.state is GOP
 
     @property
     def order(self) -> Order:
@@ -235,7 +235,7 @@ class Node:
         head = incoming.head
         if not self.gate.admits(head, origin):
             return
-        if head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
+        if head.kind in KINDS_OF_MEMBERSHIP:
             assert isinstance(incoming, Loose)
             self._door.receive(incoming, self.order.clock, now_us)
         else:
@@ -474,7 +474,12 @@ class Node:
     @property
     def is_between_views(self) -> bool:
         """Whether there is something to do before the newest view is ready for clients."""
-        return self._changeover is not None or self.regrouping.state is not GroupState.GOP
+        return self._changeover is not None or self.regrouping.state is not GOP
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether a join of a session here is under way."""
+        return self._origin.is_joining
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must wait for its place in the agreed order whatever its service."""

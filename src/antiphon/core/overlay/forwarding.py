@@ -11,6 +11,7 @@ from typing import Protocol
 
 from antiphon.core.overlay.delta import Delta
 from antiphon.core.overlay.routing import SITE, Branch
+from antiphon.wire.bundle import Start
 from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 
@@ -82,23 +83,20 @@ class Forwarder:
     def _branches(self, source: int, from_site: bool) -> tuple[Branch, ...]:
         return self._outward[source] if from_site else self._all[source]
 
-    def fragment(self, fragment: Fragment, from_site: bool) -> None:
-        """Bytes of a bundle pass through, whatever else of it is still missing.
-
-        A branch without receivers is told by `head`, which knows the bundle's lts.
-        """
-        for branch in self._branches(fragment.source, from_site):
+    def fragment(self, fragment: Fragment, start: Start | None, now_us: int, from_site: bool) -> None:
+        """Bytes of a bundle pass through, whatever else of it is still missing. With its `start`, the
+        branches without receivers skip the bundle."""
+        branches = self._branches(fragment.source, from_site)
+        if not branches:
+            return
+        for branch in branches:
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
-
-    def head(
-        self, fragment: Fragment, lts: int, aru: int, is_urgent: bool, now_us: int, from_site: bool
-    ) -> None:
-        """The start of a bundle passes through: the branches without receivers skip the bundle."""
-        source, number = fragment.source, fragment.number
-        for branch in self._branches(source, from_site):
-            if not branch.below & fragment.destinations:
-                self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us, is_urgent)
+        if start is not None:
+            skip = Skip(fragment.source, fragment.number, fragment.number, start.lts, start.aru)
+            for branch in branches:
+                if not branch.below & fragment.destinations:
+                    self._skip(branch.neighbour, skip, now_us, start.is_urgent)
 
     def unreliable(self, fragment: Fragment, from_site: bool = False) -> None:
         for branch in self._branches(fragment.source, from_site):
@@ -135,9 +133,9 @@ class Forwarder:
             self._skip(branch.neighbour, skip, now_us)
 
     def _send(self, neighbour: int, fragment: Fragment) -> None:
-        self._tell(neighbour, fragment.source)
-        link = self._ways[neighbour]
-        link.send(fragment)
+        if self._skipped:
+            self._tell(neighbour, fragment.source)
+        self._ways[neighbour].send(fragment)
         self.touched[neighbour] = None
 
     def _skip(self, neighbour: int, skip: Skip, now_us: int, is_urgent: bool = True) -> None:
