@@ -125,6 +125,8 @@ class Node:
             config, self.me, self._working, self._receive, self.gate, self.counters, self.datagrams
         )
         self.engine = self._engine_of(alone, alone.id, now_us)
+        self.order: Order = self.engine.order
+        """The order of the installed view."""
         self._origin = self._origin_in(self.engine)
         self._new_origin = self._origin  # of the view that is being formed, if one is
         self._passage = WorkingPassage(self, alone.id, self._origin)
@@ -185,11 +187,6 @@ class Node:
         return self.membership.state is State.OP and self.regrouping.state is GOP
 
     @property
-    def order(self) -> Order:
-        """The order of the installed view."""
-        return self.engine.order
-
-    @property
     def working_links(self) -> dict[int, Link]:
         """The links in use: those of the view that is being formed, or else of the installed one; none while
         the installed view is lost and no other is being formed."""
@@ -222,10 +219,11 @@ class Node:
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
         self._suspicion.notice_pause(now_us)
+        over_streams = self.streams.states
         for incoming in trains.parse_train(data, stride_bytes):
             if isinstance(incoming, BadPacket):
                 self.gate.refuse(incoming, origin)
-            elif incoming.head.sender in self.streams.states:
+            elif incoming.head.sender in over_streams:
                 self.counters["packet: not over its connection"] += 1
             else:
                 self._receive(incoming, now_us, origin)
@@ -434,6 +432,7 @@ class Node:
         self._changeover = None
         self._commitment = Commitment(self.me)
         self.engine = changeover.new
+        self.order = self.engine.order
         self._origin = self._new_origin
         self._passage = WorkingPassage(self, self.view.id, self._origin)
         for session in self.sessions:

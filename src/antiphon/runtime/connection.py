@@ -41,6 +41,10 @@ class Phase(Enum):
     CLOSED = auto()
 
 
+OPEN, LEAVING, CLOSED = Phase.OPEN, Phase.LEAVING, Phase.CLOSED
+"""Plain names for what is asked with every frame, as in `service`."""
+
+
 class Connection:
     """The socket of one client, what has come of its next frame, and the frames that wait for it."""
 
