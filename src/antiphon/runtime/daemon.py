@@ -2,7 +2,8 @@
 
 One thread does everything. Each turn of the loop handles the events that are there, then carries out what the
 node left behind: datagrams to the socket (or to the shaper, on emulated paths), frames to the clients, each
-client's with one system call. Nothing here looks at a message.
+client's with one system call; in a turn with little to do, clients come first. Nothing here looks at a
+message.
 """
 
 import logging
