@@ -1,6 +1,7 @@
 """All clients of a daemon together take a bounded amount of its memory; honest ones notice nothing."""
 
 import contextlib
+import socket
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from raw_client import RawClient, status, wait_until
 from antiphon import limits
 from antiphon.config import Settings
 from antiphon.runtime import quotas
+from antiphon.runtime.connection import Connection
 from antiphon.runtime.local import local_config
 from antiphon.runtime.quotas import Output
 from antiphon.wire import frames
@@ -143,6 +145,25 @@ def test_output_is_counted_once_however_many_wait() -> None:
     assert output.bytes == 600
     del more
     assert output.bytes == 0
+
+
+def test_output_that_is_written_at_once_is_not_counted() -> None:
+    output = Output(1_000)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        reader, blocked = Connection(ours), Connection(ours)
+        reader.queue(output.lend(bytes(600)))
+        reader.flush()
+        output.count([reader])
+        assert (reader.waiting_bytes, output.bytes) == (0, 0)
+        for connection in (reader, blocked):
+            connection.queue(output.lend(bytes(600)))
+        reader.flush()
+        output.count([reader, blocked])
+        assert output.bytes == 600, "one of the two has to wait"
+        blocked.drop_output()
+        assert output.bytes == 0
 
 
 def test_those_for_whom_most_waits_go_first(cluster: Cluster) -> None:

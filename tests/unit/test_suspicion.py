@@ -71,7 +71,7 @@ def test_a_proposal_is_sent_again_until_the_link_answers(is_forming: bool) -> No
 
 def test_a_pause_of_our_own_excuses_all() -> None:
     world = World()
-    world.suspicion.awaits(START_US)
+    world.suspicion.awaited_us = START_US
     pause_us = LAN.suspect_us // PAUSE_SHARE + 1
     world.suspicion.notice_pause(START_US + pause_us)
     assert world.told == [("excuse", pause_us)]
@@ -81,6 +81,6 @@ def test_a_pause_of_our_own_excuses_all() -> None:
 
 def test_a_short_delay_is_no_pause() -> None:
     world = World()
-    world.suspicion.awaits(START_US)
+    world.suspicion.awaited_us = START_US
     world.suspicion.notice_pause(START_US + LAN.suspect_us // PAUSE_SHARE)
     assert world.told == []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import limits
 from antiphon.core.groups.sessions import Pending, Session
-from antiphon.core.groups.states import GroupState
+from antiphon.core.groups.states import GOP
 from antiphon.wire.events import departures_bundle
 
 if TYPE_CHECKING:
@@ -39,15 +39,17 @@ class Admission:
         node = self._node
         return (
             node.membership.standing.is_active
-            and node.regrouping.state is GroupState.GOP
+            and node.regrouping.state is GOP
             and node.order.own_unstable_bytes < node.config.settings.unstable_bytes
         )
 
     @property
     def is_accepting(self) -> bool:
         """Whether new bundles may be ordered now."""
+        if not (self._node.order.is_turn and self.has_leave):
+            return False
         link = self._node.working_site_link
-        return self.has_leave and self._node.order.is_turn and (link is None or link.has_room)
+        return link is None or link.has_room
 
     @property
     def is_exhausted(self) -> bool:
@@ -84,8 +86,9 @@ class Admission:
                 steps += 1 + node.delivery.membership.count_of((node.me, session.number))
                 if steps < limits.DEPARTURES_STEPS:
                     continue
-            self._let_go(origin, departing, now_us)
-            departing, steps = [], 0
+            if departing:
+                self._let_go(origin, departing, now_us)
+                departing, steps = [], 0
             if pending.event is None or pending.event.kind != "disconnect":
                 origin.send(session, pending, now_us)
         self._let_go(origin, departing, now_us)

@@ -16,11 +16,11 @@ from antiphon.core.groups.delivery import Delivery
 from antiphon.core.membership.engine import Engine
 from antiphon.core.ordering.entry import Entry, read_late
 from antiphon.errors import BadFrame
-from antiphon.service import Service
+from antiphon.service import UNRELIABLE
 from antiphon.wire import bundle as bundles
-from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.bundle import Flag, Header, Start
 from antiphon.wire.events import GroupEvent, parse_event
-from antiphon.wire.packet import Data, Fragment, PacketKind, Pressure, Skip, Update
+from antiphon.wire.packet import KIND_DATA, Data, Fragment, Pressure, Skip, Update
 
 
 class Situation(Protocol):
@@ -32,18 +32,15 @@ class Situation(Protocol):
     def is_between_views(self) -> bool:
         """Whether there is something to do before the newest view is ready for clients."""
 
+    @property
+    def is_joining(self) -> bool:
+        """Whether `keeps_order` holds for any bundle."""
+
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must wait for its place in the agreed order whatever its service."""
 
     def saw_event(self, header: Header, event: GroupEvent, now_us: int) -> None:
         """A join, leave or disconnect has come in; it takes effect later."""
-
-
-def _header_of(last: Fragment, data: bytes) -> Header:
-    """The header of a bundle of which this was the last fragment to come. One that came whole has been read
-    already; the pieces of others may have come in any order."""
-    known = last.look().header if last.offset == 0 else None
-    return bundles.parse_from_daemon(data) if known is None else known
 
 
 class Intake:
@@ -60,12 +57,13 @@ class Intake:
 
     def take(self, engine: Engine, data: Data, from_site: bool, now_us: int) -> None:
         """Data packets that are new to their link, or to the site link, and are plausible."""
-        reliable = data.head.kind == PacketKind.DATA
-        for item in data.items:
-            if not reliable:
+        if data.head.kind != KIND_DATA:
+            for item in data.items:
                 if isinstance(item, Fragment) and item.source != self._me:
                     self._take_unreliable(engine, item, now_us, from_site)
-            elif isinstance(item, Fragment):
+            return
+        for item in data.items:
+            if isinstance(item, Fragment):
                 self._take_fragment(engine, item, now_us, from_site)
             elif isinstance(item, Update):
                 engine.order.update(item)
@@ -84,31 +82,34 @@ class Intake:
         self._situation.backpressure.receive(pressure, now_us)
 
     def _take_fragment(self, engine: Engine, fragment: Fragment, now_us: int, from_site: bool) -> None:
-        engine.forwarder.fragment(fragment, from_site)
         mine = fragment.destinations >> self._site & 1
         try:
-            if fragment.offset == 0:
-                start = fragment.look()
-                lts, aru, is_urgent = start.lts, start.aru, start.is_urgent
+            start = fragment.look() if fragment.offset == 0 else None
+            engine.forwarder.fragment(fragment, start, now_us, from_site)
+            if start is not None:
                 source, number = fragment.source, fragment.number
-                engine.forwarder.head(fragment, lts, aru, is_urgent, now_us, from_site)
                 if source == engine.order.source:
-                    engine.announcer.announced(now_us, lts, aru, engine.order.came)
+                    engine.announcer.announced(now_us, start.lts, start.aru, engine.order.came)
                 if not mine:
-                    engine.order.skip(Skip(source, number, number, lts, aru), is_urgent)
+                    engine.order.skip(Skip(source, number, number, start.lts, start.aru), start.is_urgent)
             if mine:
                 data = engine.reassembly[fragment.source].add(fragment, now_us)
                 if data is not None:
-                    self._take_bundle(engine, fragment, data, now_us)
+                    self._take_bundle(engine, fragment, start, data, now_us)
         except BadFrame as error:
             self._counters[error.reason] += 1
 
-    def _take_bundle(self, engine: Engine, fragment: Fragment, data: bytes, now_us: int) -> None:
-        source = fragment.source
-        header = _header_of(fragment, data)
-        if (engine.source_of.get(header.daemon), header.number) != (source, fragment.number):
+    def _take_bundle(
+        self, engine: Engine, last: Fragment, start: Start | None, data: bytes, now_us: int
+    ) -> None:
+        """A bundle is whole, of which `last` was the last fragment to come, and the first if it has the
+        `start`. One that came whole has been read already."""
+        source = last.source
+        known = None if start is None else start.header
+        header = bundles.parse_from_daemon(data) if known is None else known
+        if header.number != last.number or engine.source_of.get(header.daemon) != source:
             raise BadFrame("bundle: not what its fragments said")
-        if header.service is Service.UNRELIABLE:
+        if header.service is UNRELIABLE:
             raise BadFrame("bundle: unreliable, in the order")
         # All of it is read before any of it counts: what the order has got it delivers.
         event = parse_event(data, header) if header.flags & Flag.EVENT else None
@@ -120,8 +121,9 @@ class Intake:
             engine.reach.check_entry(late, now_us)
         entry = Entry(source, header, data)
         # What others send in the new view comes after all that is still to do for it here.
-        is_early = self._situation.is_between_views and not header.flags & Flag.CONTROL
-        in_order = is_early or self._situation.keeps_order(header)
+        situation = self._situation
+        is_early = situation.is_between_views and not header.flags & Flag.CONTROL
+        in_order = is_early or (situation.is_joining and situation.keeps_order(header))
         if not engine.order.receive(entry, in_order=in_order):
             self._counters["bundle: duplicate"] += 1
             return
@@ -143,10 +145,11 @@ class Intake:
         if self._situation.is_between_views:
             return  # it may be lost, and its view is not ours yet
         try:
-            header = _header_of(fragment, data)
+            known = fragment.look().header if fragment.offset == 0 else None
+            header = bundles.parse_from_daemon(data) if known is None else known
             if (header.daemon, header.number) != (fragment.source, fragment.number):
                 raise BadFrame("bundle: not what its fragments said")
-            if header.service is not Service.UNRELIABLE or header.flags & ~Flag.CLIENT:
+            if header.service is not UNRELIABLE or header.flags & ~Flag.CLIENT:
                 raise BadFrame("bundle: not to be sent unreliably")
             engine.order.saw_unreliable(header.lts)
             self._delivery.message(fragment.source, header, data)

@@ -45,7 +45,7 @@ from antiphon.core.groups.regrouping import Regrouping
 from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
-from antiphon.core.groups.states import GroupReason, GroupState
+from antiphon.core.groups.states import GOP, GroupReason, GroupState
 from antiphon.core.groups.transition import Transition
 from antiphon.core.intake import Intake
 from antiphon.core.links.link import Link
@@ -72,7 +72,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import frames, trains
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent
-from antiphon.wire.packet import Loose, Packet, PacketKind
+from antiphon.wire.packet import KINDS_OF_MEMBERSHIP, Loose, Packet
 
 __all__ = ["Datagram", "Node"]
 
@@ -125,6 +125,8 @@ class Node:
             config, self.me, self._working, self._receive, self.gate, self.counters, self.datagrams
         )
         self.engine = self._engine_of(alone, alone.id, now_us)
+        self.order: Order = self.engine.order
+        """The order of the installed view."""
         self._origin = self._origin_in(self.engine)
         self._new_origin = self._origin  # of the view that is being formed, if one is
         self._passage = WorkingPassage(self, alone.id, self._origin)
@@ -182,12 +184,7 @@ class Node:
     @property
     def is_operational(self) -> bool:
         """Whether messages flow."""
-        return self.membership.state is State.OP and self.regrouping.state is GroupState.GOP
-
-    @property
-    def order(self) -> Order:
-        """The order of the installed view."""
-        return self.engine.order
+        return self.membership.state is State.OP and self.regrouping.state is GOP
 
     @property
     def working_links(self) -> dict[int, Link]:
@@ -222,10 +219,11 @@ class Node:
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
         self._suspicion.notice_pause(now_us)
+        over_streams = self.streams.states
         for incoming in trains.parse_train(data, stride_bytes):
             if isinstance(incoming, BadPacket):
                 self.gate.refuse(incoming, origin)
-            elif incoming.head.sender in self.streams.states:
+            elif incoming.head.sender in over_streams:
                 self.counters["packet: not over its connection"] += 1
             else:
                 self._receive(incoming, now_us, origin)
@@ -235,7 +233,7 @@ class Node:
         head = incoming.head
         if not self.gate.admits(head, origin):
             return
-        if head.kind in (PacketKind.BEAT, PacketKind.PROPOSAL):
+        if head.kind in KINDS_OF_MEMBERSHIP:
             assert isinstance(incoming, Loose)
             self._door.receive(incoming, self.order.clock, now_us)
         else:
@@ -273,16 +271,19 @@ class Node:
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
-        deadline_us = earliest_us(
-            self.membership.next_deadline_us(), self.backpressure.due_us(self._standing.is_active)
-        )
-        deadline_us = earliest_us(deadline_us, self.departure.next_deadline_us())
+        suspicion = self._suspicion
+        deadline_us = self.membership.next_deadline_us()
+        pressure_us = self.backpressure.due_us(self._standing.is_active)
+        if pressure_us is not None:
+            deadline_us = earliest_us(deadline_us, pressure_us)
+        if self.sessions.is_closed:
+            deadline_us = earliest_us(deadline_us, self.departure.next_deadline_us())
         engine = self._working()
         if engine is not None:
             deadline_us = earliest_us(deadline_us, engine.next_deadline_us())
             if engine.links or engine.site_link is not None:
-                deadline_us = earliest_us(deadline_us, self._suspicion.due_us)
-        self._suspicion.awaits(deadline_us)
+                deadline_us = earliest_us(deadline_us, suspicion.due_us)
+        suspicion.awaited_us = deadline_us
         return deadline_us
 
     # Events: the clients ----------------------------------------------------------------------------------
@@ -431,6 +432,7 @@ class Node:
         self._changeover = None
         self._commitment = Commitment(self.me)
         self.engine = changeover.new
+        self.order = self.engine.order
         self._origin = self._new_origin
         self._passage = WorkingPassage(self, self.view.id, self._origin)
         for session in self.sessions:
@@ -471,7 +473,12 @@ class Node:
     @property
     def is_between_views(self) -> bool:
         """Whether there is something to do before the newest view is ready for clients."""
-        return self._changeover is not None or self.regrouping.state is not GroupState.GOP
+        return self._changeover is not None or self.regrouping.state is not GOP
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether a join of a session here is under way."""
+        return self._origin.is_joining
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must wait for its place in the agreed order whatever its service."""
@@ -498,18 +505,19 @@ class Node:
         self.is_settled = True
         self._settled_us = now_us
         self.regrouping.begin_slice()
-        if self.backpressure:
-            self.backpressure.timeout(self._standing.is_active, now_us)
-        if self.backpressure.is_eased:
-            self.backpressure.is_eased = False
+        backpressure = self.backpressure
+        if backpressure:
+            backpressure.timeout(self._standing.is_active, now_us)
+        if backpressure.is_eased:
+            backpressure.is_eased = False
             self.sessions.unpark()
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
         if self._standing.is_active:
             self.regrouping.go_on()
             self._settle_order(now_us)
-            self.is_settled = self.is_settled and not self.backpressure.is_eased
-            pressure = self.backpressure.announcement(self.order.source, now_us)
+            self.is_settled = self.is_settled and not backpressure.is_eased
+            pressure = backpressure.announcement(self.engine.order.source, now_us)
             if pressure is not None:
                 self.forwarder.pressure(pressure)
         engine = self._working()
@@ -562,7 +570,7 @@ class Node:
                 self.is_settled = False
                 break
             has_more = order.moved or (order.to_tell and order.is_turn)
-            if not has_more and not (admission.is_accepting and admission.may_go_on(now_us)):
+            if not has_more and not (admission.may_go_on(now_us) and admission.is_accepting):
                 break
             if admission.is_exhausted:
                 self.is_settled = False

@@ -18,7 +18,7 @@ from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.recovery import control_bundle
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
-from antiphon.service import Service
+from antiphon.service import UNRELIABLE, Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent, late_bundle
@@ -69,7 +69,7 @@ class Origin:
             self._send_event(session, pending, pending.event, now_us)
             return
         destinations = self._destinations(bundles.parse_names(header.names)[1:])
-        if header.service is Service.UNRELIABLE:
+        if header.service is UNRELIABLE:
             self._send_unreliable(session, pending, destinations)
         else:
             self._send_ordered(session, pending, destinations, now_us)
@@ -108,6 +108,11 @@ class Origin:
                 missed.resent |= 1 << daemon
                 self._outbox.append((late_bundle(header, missed.bundle, daemon), 1 << site, False))
         self.flush(now_us)
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether a join of ours is under way."""
+        return bool(self._joining)
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must not overtake a join of ours that is under way: it is for the same group, or
@@ -162,7 +167,7 @@ class Origin:
         if self._observer is not None:
             self._observer.sent(self._view_id, stamped)
         entry = Entry(self._source, stamped, data)
-        order.receive(entry, in_order=self.keeps_order(stamped))
+        order.receive(entry, bool(self._joining) and self.keeps_order(stamped))
         self._forwarder.bundle(
             Fragment(self._source, number, destinations, header.length, 0, data),
             lts=lts,

@@ -16,7 +16,7 @@ from msgspec import Struct
 from antiphon.runtime.connection import Connection
 from antiphon.runtime.loop import now_us
 from antiphon.runtime.status import Steps
-from antiphon.wire.frames import AskStatus
+from antiphon.wire.frames import AskStatus, Status
 
 SLICE_US = 2_000
 REST = 3
@@ -49,6 +49,10 @@ class Answers:
         self._rests_until_us = 0
         self.unread_bytes = 0
         """Bytes of answers that were made and not read."""
+
+    def __bool__(self) -> bool:
+        """Whether an answer is to be made, or something that was postponed can go on."""
+        return bool(self._asked or self._ready)
 
     @property
     def waiting(self) -> int:
@@ -102,7 +106,7 @@ class Answers:
         return min(answer.since_us for answer in self._unread.values()) + PATIENCE_US
 
     def work(
-        self, now: int, say: Callable[[Connection, bytes], memoryview], fail: Callable[[Connection], None]
+        self, now: int, say: Callable[[Connection, Status], memoryview], fail: Callable[[Connection], None]
     ) -> None:
         """Make answers for a slice of time. `say` has one written and returns the frame that waits; `fail`
         hears of clients whose answer cannot be made."""
@@ -114,7 +118,7 @@ class Answers:
                 next(steps)
             except StopIteration as done:
                 del self._asked[connection]
-                frame = say(connection, done.value)
+                frame = say(connection, Status(done.value))
                 watched = ref(frame, partial(self._was_read, connection))
                 self._unread[connection] = Unread(watched, len(frame), now)
                 self.unread_bytes += len(frame)

@@ -18,13 +18,15 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 
 from antiphon.config import Config
+from antiphon.core.membership.engine import earliest_us
 from antiphon.core.node import Node
 from antiphon.errors import BadFrame
 from antiphon.runtime.answers import Answers, Frames
 from antiphon.runtime.client_counters import ClientCounters
-from antiphon.runtime.connection import READ_BYTES, Connection, Phase, waiting_bytes
+from antiphon.runtime.connection import CLOSED, LEAVING, OPEN, READ_BYTES, Connection, Phase, waiting_bytes
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
 from antiphon.runtime.notices import Notices
@@ -56,10 +58,6 @@ LOOKS_MAX = 256
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
 """How long to wait after the system had no room for a connection."""
-
-
-def _priority(connection: Connection) -> int:
-    return connection.priority
 
 
 class Clients:
@@ -121,7 +119,7 @@ class Clients:
         """Take the frames and endings that the node left."""
         node, sessions = self._node, self._sessions
         for numbers, whole, header in node.frames:
-            frame, self._to_spread.header = self.output.share(whole), header
+            frame, self._to_spread.header = self.output.lend(whole), header
             for number in numbers:
                 connection = sessions.get(number)
                 if connection is not None:
@@ -137,25 +135,28 @@ class Clients:
         node.endings.clear()
 
     def flush(self, now: int) -> None:
-        """Write to every client that got output, those of higher priority first; one that is blocked already
-        waits for its socket."""
-        self.answers.work(now_us(), self._tell_status, partial(self._own_up, now=now))
-        for connection, postponed in (*self.answers.ready(), *self.successors.ready(now)):
-            self._go_on(connection, postponed, now)
+        """Write to every client that got output, by priority; one that is blocked waits for its socket."""
+        if self.answers or self.successors:
+            self.answers.work(now_us(), self._send_control, partial(self._own_up, now=now))
+            for connection, postponed in (*self.answers.ready(), *self.successors.ready(now)):
+                self._go_on(connection, postponed, now)
         touched, self._touched = self._touched, []
         if self._has_priorities and len(touched) > 1:
-            touched.sort(key=_priority, reverse=True)
+            touched.sort(key=attrgetter("priority"), reverse=True)
         for connection in touched:
             connection.is_touched = False
-            if connection.phase is not Phase.CLOSED:
+            if connection.phase is not CLOSED:
                 if not connection.interest & WRITABLE:
                     connection.flush()
                 self._after_write(connection, now)
+        self.output.count(touched)
         if self.output.is_over:
             self._relieve(now)
 
     def resume(self) -> None:
         """Read again those sessions that the node was too busy for, or that there was no room for."""
+        if not self._paused and not self._is_crowded:
+            return
         node = self._node
         now = now_us()
         for connection in list(self._paused):
@@ -171,13 +172,15 @@ class Clients:
             self._go_on_accepting()
 
     def next_deadline_us(self) -> int | None:
-        deadlines = [next(iter(some)).deadline_us for some in (self._greetings, self.farewells) if some]
-        parts = (self.answers, self.input, self.successors)
-        others = (self._accepts_at_us, *(part.next_deadline_us() for part in parts))
-        deadlines += (other for other in others if other is not None)
-        if self._behind:
-            deadlines.append(self._look_us)
-        return min(deadlines, default=None)
+        """Asked every turn: most of the time nothing is due."""
+        due_us = earliest_us(self._accepts_at_us, self._look_us if self._behind else None)
+        for crowd in (self._greetings, self.farewells):
+            if crowd:
+                due_us = earliest_us(due_us, next(iter(crowd)).deadline_us)
+        for part in (self.answers, self.input, self.successors):
+            if part:
+                due_us = earliest_us(due_us, part.next_deadline_us())
+        return due_us
 
     def timeout(self, now: int) -> None:
         """Give up on those who took too long; accept again after a pause."""
@@ -193,7 +196,7 @@ class Clients:
         if self._accepts_at_us is not None and self._accepts_at_us <= now:
             self._go_on_accepting()
         for stalled in self.answers.stalled(now):
-            if stalled.phase is Phase.LEAVING:  # the node ends its session by itself
+            if stalled.phase is LEAVING:  # the node ends its session by itself
                 stalled.drop_output()
             else:
                 self._cut_off_slow(stalled, now)
@@ -295,7 +298,7 @@ class Clients:
 
     def _read(self, connection: Connection) -> None:
         phase = connection.phase
-        if phase is Phase.OPEN or phase is Phase.GREETING:
+        if phase is OPEN or phase is Phase.GREETING:
             if self.answers.is_postponed(connection) or self.successors.is_waiting(connection):
                 return
             now = now_us()
@@ -310,16 +313,17 @@ class Clients:
                 if connection.waiting_bytes and phase is Phase.GREETING:
                     self._touch(connection)  # some protocols answer before there is a session
                 if received is None:
-                    self._gone(connection, now)
+                    self._lose(connection, now)
+                    self._close(connection)
                     return
-                if phase is Phase.OPEN:
+                if phase is OPEN:
                     self.input.was_read(connection, bool(received), now)
                 self._handle(connection, received, now)
             except BadFrame as error:
                 self._reject(connection, error.reason, now)
         elif phase is Phase.FAREWELL and not connection.discard(self._shared):
             self._close(connection)
-        elif phase is Phase.LEAVING:
+        elif phase is LEAVING:
             # A hang-up, told unasked. The node will end the session; until then there is nothing to watch.
             connection.is_deaf = True
             connection.drop_output()
@@ -327,7 +331,7 @@ class Clients:
 
     def _room(self, connection: Connection, now: int) -> int:
         """How many bytes of this client may be read now."""
-        if connection.phase is Phase.GREETING:
+        if connection.phase is not OPEN:
             return GREETING_READ_BYTES
         if not self._node.reads(connection.session):
             return 0
@@ -342,19 +346,19 @@ class Clients:
             self._reject(connection, error.reason, now)
         except Exception:
             self._own_up(connection, now)
-        if connection.phase is not Phase.CLOSED:
+        if connection.phase is not CLOSED:
             self._watch(connection)
 
     def _handle(self, connection: Connection, received: Frames, now: int) -> None:
         for place, (kind, frame) in enumerate(received):
-            if kind == frames.FrameKind.CONTROL:
+            if kind == frames.KIND_CONTROL:
                 request = frames.decode_from_client(frame)
                 if self._postpones(connection, request, received[place:], now):
                     return
                 self._control(connection, request, now)
-                if connection.phase not in (Phase.GREETING, Phase.OPEN):
+                if connection.phase not in (Phase.GREETING, OPEN):
                     return
-            elif connection.phase is Phase.OPEN:
+            elif connection.phase is OPEN:
                 bundle = frame if type(frame) is bytearray else bytearray(frame)
                 self._node.submit(connection.session, bundle, now)
             else:
@@ -391,7 +395,7 @@ class Clients:
             raise BadFrame("control frame: before connect")
         else:
             if isinstance(request, frames.Disconnect):
-                connection.phase = Phase.LEAVING
+                connection.phase = LEAVING
                 self.input.release(connection)
                 connection.forget_input()
                 self._watch(connection)
@@ -407,7 +411,7 @@ class Clients:
             return
         del self._greetings[connection]
         self.successors.forget(connection)
-        connection.phase = Phase.OPEN
+        connection.phase = OPEN
         connection.session = answer.session
         connection.name = answer.name
         connection.priority = request.priority
@@ -415,9 +419,6 @@ class Clients:
         self._has_priorities = self._has_priorities or request.priority > 0
         self._sessions[answer.session] = connection
         self._send_control(connection, answer)
-
-    def _tell_status(self, connection: Connection, json: bytes) -> memoryview:
-        return self._send_control(connection, frames.Status(json))
 
     # Writing ----------------------------------------------------------------------------------------------
 
@@ -437,7 +438,7 @@ class Clients:
         """Compare what waits now with the limits."""
         waiting_bytes = connection.waiting_bytes
         phase = connection.phase
-        if phase is Phase.OPEN:
+        if phase is OPEN:
             if waiting_bytes >= self._hard_bytes and not self._is_spared(connection, now):
                 self._cut_off_slow(connection, now)
                 return
@@ -464,7 +465,7 @@ class Clients:
         self._look_us = now + LOOK_US
         for connection in list(islice(self._behind, LOOKS_MAX)):
             del self._behind[connection]
-            if connection.phase is Phase.OPEN:
+            if connection.phase is OPEN:
                 self._behind[connection] = None  # last in turn
                 self._tell_backlog(connection, connection.waiting_bytes, now)
                 self._after_write(connection, now)
@@ -490,7 +491,7 @@ class Clients:
         """Tell the loop what this connection waits for now; nothing at all takes it out of the loop."""
         phase = connection.phase
         interest = WRITABLE if connection.waiting_bytes and not connection.is_touched else 0
-        if phase is not Phase.LEAVING and not connection.is_paused:
+        if phase is not LEAVING and not connection.is_paused:
             interest |= READABLE
         if interest == connection.interest:
             return
@@ -514,12 +515,12 @@ class Clients:
         """We made a mistake while serving this client: it alone is cut off, and the others go on."""
         self.counters.mistakes += 1
         self._notices.error("mistake", "a client is cut off because of a mistake of the daemon's own")
-        if connection.phase is Phase.CLOSED:
+        if connection.phase is CLOSED:
             return
         if connection.phase is Phase.FAREWELL:
             self._close(connection)
             return
-        if connection.phase is Phase.LEAVING:  # the node ends the session by itself
+        if connection.phase is LEAVING:  # the node ends the session by itself
             self._sessions.pop(connection.session, None)
         else:
             self._lose(connection, now)
@@ -553,14 +554,10 @@ class Clients:
         everyone = [*self._sessions.values(), *self._greetings, *self.farewells]
         for connection in self.output.heaviest(everyone):
             self.counters.over_budget += 1
-            if connection.phase in (Phase.OPEN, Phase.GREETING):
+            if connection.phase in (OPEN, Phase.GREETING):
                 self._cut_off_slow(connection, now)
             else:  # on its way out, or about to be
                 connection.drop_output()
-
-    def _gone(self, connection: Connection, now: int) -> None:
-        self._lose(connection, now)
-        self._close(connection)
 
     def _lose(self, connection: Connection, now: int) -> None:
         if self._sessions.pop(connection.session, None) is not None:

@@ -41,6 +41,10 @@ class Phase(Enum):
     CLOSED = auto()
 
 
+OPEN, LEAVING, CLOSED = Phase.OPEN, Phase.LEAVING, Phase.CLOSED
+"""Plain names for what is asked with every frame, as in `service`."""
+
+
 class Connection:
     """The socket of one client, what has come of its next frame, and the frames that wait for it."""
 
@@ -171,7 +175,9 @@ class Connection:
 
     def queue(self, frame: Buffer) -> None:
         """Have a whole frame written, after those that wait already."""
-        self._put(frame)
+        if not self.is_deaf:
+            self._output.append(frame)
+            self.waiting_bytes += len(frame)
 
     def _put(self, data: Buffer) -> None:
         if data and not self.is_deaf:

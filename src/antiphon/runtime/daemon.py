@@ -2,7 +2,8 @@
 
 One thread does everything. Each turn of the loop handles the events that are there, then carries out what the
 node left behind: datagrams to the socket (or to the shaper, on emulated paths), frames to the clients, each
-client's with one system call. Nothing here looks at a message.
+client's with one system call; in a turn with little to do, clients come first. Nothing here looks at a
+message.
 """
 
 import logging
@@ -21,6 +22,7 @@ from antiphon import config as configuration
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.membership.credence import DOUBTS
+from antiphon.core.membership.engine import earliest_us
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
 from antiphon.core.status import overview
@@ -35,7 +37,7 @@ from antiphon.runtime.multicast import Multicast
 from antiphon.runtime.notices import Notices
 from antiphon.runtime.shaper import Shaper, emulated_paths
 from antiphon.runtime.streams import StreamSockets
-from antiphon.runtime.udp import Deliver, Offload, UdpSocket
+from antiphon.runtime.udp import Offload, UdpSocket
 from antiphon.runtime.view_log import ViewLog
 from antiphon.trace.live import LiveWatcher
 from antiphon.wire.frames import AskStatus
@@ -43,6 +45,11 @@ from antiphon.wire.frames import AskStatus
 ROUNDS_PER_TURN = 4
 """Carrying out effects may cause new ones (a queue fills, a client is cut off); what is left after these
 rounds waits for the next turn, which then comes at once."""
+LIGHT_EFFECTS = 4
+LIGHT_BYTES = 8 * 1024
+"""A turn that leaves at most so many frames and datagrams, and so many bytes for clients, is light: its
+clients are written to before its datagrams go out, which are updates and acknowledgements most of the time.
+Under load it is the other way round, so that other daemons have work while this one writes to its clients."""
 STOP_TIMEOUT_S = 10.0
 FAREWELLS_US = 1_000_000
 """How long a daemon that has left the others waits at most until its clients have taken their last output."""
@@ -98,6 +105,7 @@ class Daemon:
         self._watcher: LiveWatcher | None = None
         """Writes the trace, if there is one."""
         self._look_at_us = 0
+        self._receive_us = 0  # when the descriptor was ready that is read now
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._is_leaving = False
@@ -247,10 +255,14 @@ class Daemon:
             is_settled = self._settle(now_us())
             while not self._is_stopping:
                 node_deadline_us = self._node.next_deadline_us()
-                loop.turn(self._earliest_us(node_deadline_us) if is_settled else 0)
+                clients_deadline_us = self._clients.next_deadline_us()
+                deadline_us = self._earliest_us(node_deadline_us, clients_deadline_us)
+                loop.turn(deadline_us if is_settled else 0)
                 now = now_us()
                 if node_deadline_us is not None and node_deadline_us <= now:
                     self._node.timeout(now)
+                if clients_deadline_us is not None and clients_deadline_us <= now:
+                    self._clients.timeout(now)
                 self._timeouts(now)
                 if self._is_leaving:
                     self._take_leave(now)
@@ -313,24 +325,23 @@ class Daemon:
         if self._watcher is not None:
             self._watcher.scroll.forget()
 
-    def _earliest_us(self, node_deadline_us: int | None) -> int | None:
-        deadlines = [node_deadline_us, self._clients.next_deadline_us()]
+    def _earliest_us(self, node_deadline_us: int | None, clients_deadline_us: int | None) -> int | None:
+        """When there is something to do, if nothing happens before."""
+        due_us = earliest_us(node_deadline_us, clients_deadline_us)
         if self._shaper is not None:
-            deadlines.append(self._shaper.next_due_us())
+            due_us = earliest_us(due_us, self._shaper.next_due_us())
         if self._multicast is not None:
-            deadlines.append(self._multicast.next_due_us())
+            due_us = earliest_us(due_us, self._multicast.next_due_us())
         if self._streams is not None:
-            deadlines.append(self._streams.next_deadline_us())
+            due_us = earliest_us(due_us, self._streams.next_deadline_us())
         if self._watcher is not None:
-            deadlines.append(self._look_at_us)
+            due_us = earliest_us(due_us, self._look_at_us)
         if self._gone_us is not None:
-            deadlines.append(self._closed_us)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+            due_us = earliest_us(due_us, self._closed_us)
+        return due_us
 
     def _timeouts(self, now: int) -> None:
-        deadline_us = self._clients.next_deadline_us()
-        if deadline_us is not None and deadline_us <= now:
-            self._clients.timeout(now)
+        """What is due besides what the node and the clients wait for."""
         if self._shaper is not None:
             for datagram in self._shaper.due(now):
                 self._udp.send(datagram)
@@ -364,23 +375,21 @@ class Daemon:
             _logger.warning("daemon %s dropped input: %s", self.name, dropped)
 
     def _on_datagrams(self, _events: int) -> None:
-        self._udp.drain(self._receiver(now_us()))
+        self._receive_us = now_us()
+        self._udp.drain(self._receive)
 
     def _on_multicasts(self, _events: int) -> None:
         assert self._multicast is not None
-        self._multicast.drain(self._receiver(now_us()))
+        self._receive_us = now_us()
+        self._multicast.drain(self._receive)
 
-    def _receiver(self, now: int) -> Deliver:
-        """What becomes of each datagram that is read now."""
-        node, multicast = self._node, self._multicast
-
-        def take(data: memoryview, stride_bytes: int, origin: int | None) -> None:
-            if origin == STRANGER:
-                self._find_out(now)
-            if multicast is None or not multicast.is_probe(data) or not multicast.take(data, now, origin):
-                node.receive(data, stride_bytes, now, origin)
-
-        return take
+    def _receive(self, data: memoryview, stride_bytes: int, origin: int | None) -> None:
+        """A datagram or a train was read."""
+        now, multicast = self._receive_us, self._multicast
+        if origin == STRANGER:
+            self._find_out(now)
+        if multicast is None or not multicast.is_probe(data) or not multicast.take(data, now, origin):
+            self._node.receive(data, stride_bytes, now, origin)
 
     def _find_out(self, now: int) -> None:
         """Something came from an unknown address: a daemon may have moved."""
@@ -397,18 +406,36 @@ class Daemon:
                 node.settle(now)
             if watcher is not None and watcher.scroll.has_news:
                 watcher.scroll.flush()  # before others can have seen what it tells of
+            clients_first = self._is_light
+            if clients_first:
+                self._write(now)
             if node.datagrams:
                 self._send(now)
             if self._streams is not None:
                 self._streams.carry_out(now)
-            if node.frames or node.endings:
-                clients.deliver(now)
-            clients.flush(now)
+            if not clients_first:
+                self._write(now)
             clients.resume()
             self._views.follow(node, now)
             if node.is_settled and not (node.datagrams or node.frames or node.endings):
                 return True
         return False
+
+    @property
+    def _is_light(self) -> bool:
+        """Whether the node has left little to do, and some of it for clients."""
+        frames = self._node.frames
+        return (
+            0 < len(frames) <= LIGHT_EFFECTS
+            and len(self._node.datagrams) <= LIGHT_EFFECTS
+            and sum(len(frame) for _, frame, _ in frames) <= LIGHT_BYTES
+        )
+
+    def _write(self, now: int) -> None:
+        """Write to the clients."""
+        if self._node.frames or self._node.endings:
+            self._clients.deliver(now)
+        self._clients.flush(now)
 
     def _send(self, now: int) -> None:
         streams = self._streams

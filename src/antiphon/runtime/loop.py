@@ -48,6 +48,7 @@ class Loop:
         self._calls: deque[Callable[[], None]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._fine = self._epoll.fileno() < _SELECT_DESCRIPTORS
+        self._epoll_descriptors = (self._epoll.fileno(),)
         self._gate = threading.RLock()  # a signal handler may come in while its own thread holds it
         self._is_closed = False
         self.register(self._wake, self._run_calls, READABLE)
@@ -101,7 +102,7 @@ class Loop:
             return self._epoll.poll((wait_us // 1_000 - 1) / 1_000, EVENTS_PER_TURN)
         if not self._fine:
             return self._epoll.poll(wait_us / 1e6, EVENTS_PER_TURN)
-        select.select((self._epoll,), (), (), wait_us / 1e6)
+        select.select(self._epoll_descriptors, (), (), wait_us / 1e6)
         return self._epoll.poll(0, EVENTS_PER_TURN)
 
     def _run_calls(self, _events: int) -> None:

@@ -15,7 +15,7 @@ Output: frames that wait for clients (`cluster.output_total_bytes`), each counte
 wait for it. Beyond it those for whom most waits are cut off until an eighth of the budget is free again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from weakref import ref
 
 from antiphon.core.groups.sessions import Sessions
@@ -36,15 +36,34 @@ class Output:
         self.bytes = 0
         self.most_bytes = most_bytes
         self._watched: dict[int, _Watched] = {}
+        self._lent: list[memoryview] = []  # given out since the last `count`
+
+    def lend(self, frame: Buffer) -> memoryview:
+        """A frame for any number of clients that are written to in this turn. To watch it costs more than to
+        write it, so that is left to `count`: most frames are out by then."""
+        view = memoryview(frame)
+        self._lent.append(view)
+        return view
+
+    def count(self, written: Iterable[Connection]) -> None:
+        """The clients that got frames were written to: count what has to wait."""
+        if self._lent:
+            if any(connection.waiting_bytes for connection in written):
+                for view in self._lent:
+                    self._watch(view)
+            self._lent.clear()
 
     def share(self, frame: Buffer) -> memoryview:
         """A frame for any number of clients: counted until the last of them has taken it."""
         view = memoryview(frame)
+        self._watch(view)
+        return view
+
+    def _watch(self, view: memoryview) -> None:
         watched = _Watched(view, self._gone)
-        watched.size = len(frame)
+        watched.size = len(view)
         self._watched[id(watched)] = watched
         self.bytes += watched.size
-        return view
 
     def _gone(self, watched: "_Watched") -> None:
         del self._watched[id(watched)]
@@ -97,6 +116,10 @@ class Input:
         """Bytes in use by all clients together."""
         sessions = self._sessions
         return self.partial_bytes + sessions.input_bytes + PENDING_BYTES * sessions.waiting
+
+    def __bool__(self) -> bool:
+        """Whether a client waits for room."""
+        return self._full_since_us is not None or bool(self._waiting)
 
     @property
     def waiting(self) -> int:

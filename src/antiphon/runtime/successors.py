@@ -38,6 +38,10 @@ class Successors:
         """When each is refused; known from its first wait on."""
         self._latest_us: dict[Connection, int] = {}
 
+    def __bool__(self) -> bool:
+        """Whether a client waits for a name."""
+        return bool(self._waiting)
+
     def is_waiting(self, connection: Connection) -> bool:
         """Whether this client waits for a name, so that no more is read from it."""
         return connection in self._waiting

@@ -26,8 +26,7 @@ class ViewLog:
 
     def follow(self, node: Node, now_us: int) -> None:
         """After every turn of the loop: tell of a view that was lost or installed since the last time."""
-        membership = node.membership
-        if membership.is_active != self._was_active or node.view.id != self._told_view:
+        if node.membership.standing.is_active != self._was_active or node.engine.view.id != self._told_view:
             self._tell_change(node)
         if now_us >= self._look_at_us:
             self._look_at_us = now_us + limits.STANDSTILL_LOOK_US

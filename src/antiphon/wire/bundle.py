@@ -48,7 +48,7 @@ from msgspec.structs import replace
 
 from antiphon import limits
 from antiphon.errors import BadFrame, UsageError
-from antiphon.service import Service
+from antiphon.service import CAUSAL, Service
 from antiphon.types import BatchStamp, Envelope, Message, check_stamp
 from antiphon.wire import extensions as extension_fields
 from antiphon.wire.extensions import CLIENT_TYPES, Extension
@@ -98,6 +98,13 @@ class Flag:
     """The body is for the orders of all members of the view, and for nothing else."""
     ALL = 0x1FF
     """The flags that are defined; a bundle with another one is refused."""
+
+
+_UNKNOWN_FLAGS = ~Flag.ALL
+_DAEMON_FLAGS = ~Flag.CLIENT
+_BEYOND_COUNTERS = ~limits.COUNTER_MAX
+"""The bits of a number that no counter has."""
+assert limits.COUNTER_MAX & limits.COUNTER_MAX + 1 == 0
 
 
 class Header(Struct, frozen=True):
@@ -234,11 +241,12 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
     ) = _HEADER.unpack_from(bundle)  # fmt: skip
     if length != len(bundle) or kind != FRAME_KIND_BUNDLE:
         raise BadFrame("bundle: wrong length or kind")
-    if service not in _SERVICES:
+    known_service = _SERVICES.get(service)
+    if known_service is None:
         raise BadFrame("bundle: unknown service")
-    if flags & ~Flag.ALL:
+    if flags & _UNKNOWN_FLAGS:
         raise BadFrame("bundle: unknown flags")
-    if max(sequence, number, previous, lts, aru) > limits.COUNTER_MAX:
+    if (sequence | number | previous | lts | aru) & _BEYOND_COUNTERS:
         raise BadFrame("bundle: impossible counter")
     if names_bytes > _NAMES_MAX_BYTES:
         raise BadFrame("bundle: too many names")
@@ -248,7 +256,7 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
     if message_count == 0:
         raise BadFrame("bundle: no message")
     names = bytes(bundle[HEADER_BYTES:names_end])
-    if len(parse_names(names)) != group_count + 1:
+    if len(_parsed_names.get(names) or parse_names(names)) != group_count + 1:
         raise BadFrame("bundle: wrong number of names")
     extensions: tuple[Extension, ...] = ()
     if extensions_bytes:
@@ -256,7 +264,7 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
             raise BadFrame("bundle: too many extensions")
         extensions = extension_fields.parse(bytes(bundle[names_end : names_end + extensions_bytes]))
     return Header(
-        length, _SERVICES[service], flags, names, message_count, tag,
+        length, known_service, flags, names, message_count, tag,
         daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us, marks,
         extensions,
     )  # fmt: skip
@@ -271,7 +279,7 @@ def _table_at(header: Header) -> int:
 def is_urgent(service: int, flags: int) -> bool:
     """Whether a bundle cannot be delivered before every source has been heard: it is causal, agreed or safe,
     or of a daemon."""
-    return service >= Service.CAUSAL or bool(flags & ~Flag.CLIENT)
+    return service >= CAUSAL or flags & _DAEMON_FLAGS != 0
 
 
 _PEEK = Layout("!5xBH40xQQ")
@@ -301,11 +309,11 @@ def look(start: bytes | bytearray | memoryview, total_bytes: int) -> Start:
 def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
     """As `parse`, and checks what a client may set: flags, extensions, counts and the table of lengths."""
     header = parse(bundle)
-    if header.flags & ~Flag.CLIENT:
+    if header.flags & _DAEMON_FLAGS:
         raise BadFrame("bundle: flags that a client may not set")
     if header.extensions and not CLIENT_TYPES.issuperset(one.type for one in header.extensions):
         raise BadFrame("bundle: extensions that a client may not write")
-    if not has_sane_marks(header):
+    if header.marks and not has_sane_marks(header):
         raise BadFrame("bundle: impossible marks")
     _check_messages(bundle, header)
     return header
@@ -314,7 +322,7 @@ def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
 def parse_from_daemon(bundle: bytes | bytearray | memoryview) -> Header:
     """As `parse`, and checks all that a client will rely on, or that a bundle of a daemon has one payload."""
     header = parse(bundle)
-    if not header.flags & ~Flag.CLIENT:
+    if not header.flags & _DAEMON_FLAGS:
         _check_messages(bundle, header)
     elif header.message_count != 1:
         raise BadFrame("bundle: of a daemon, with more than one payload")
@@ -325,8 +333,8 @@ def parse_from_daemon(bundle: bytes | bytearray | memoryview) -> Header:
 
 def _check_messages(bundle: bytes | bytearray | memoryview, header: Header) -> None:
     """BadFrame for messages that no client can have sent."""
-    groups = len(parse_names(header.names)) - 1
-    if not 1 <= groups <= limits.GROUPS_PER_MESSAGE_MAX:
+    names = _parsed_names.get(header.names) or parse_names(header.names)
+    if not 1 <= len(names) - 1 <= limits.GROUPS_PER_MESSAGE_MAX:
         raise BadFrame("bundle: too many or too few groups")
     if header.message_count > limits.BUNDLE_MESSAGES_MAX:
         raise BadFrame("bundle: too many messages")
@@ -340,9 +348,9 @@ def _check_messages(bundle: bytes | bytearray | memoryview, header: Header) -> N
 
 def _check_lengths(bundle: bytes | bytearray | memoryview, header: Header) -> tuple[int, ...]:
     """The lengths of the payloads; BadFrame if these do not fill the bundle."""
-    table = _table_at(header)
-    lengths = _lengths(header.message_count).unpack_from(bundle, table)
-    if table + 4 * header.message_count + sum(lengths) != header.length:
+    count, table = header.message_count, _table_at(header)
+    lengths = (_length_tables.get(count) or _lengths(count)).unpack_from(bundle, table)
+    if table + 4 * count + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
     return lengths
 
@@ -372,9 +380,9 @@ _SENT_OFFSET = 72
 
 def correct_sent_us(bundle: bytearray, header: Header) -> Header:
     """The header of a bundle whose time of sending is sane; one that is not is overwritten in place."""
-    sane_us = sane_sent_us(header.sent_us)
-    if sane_us == header.sent_us:
+    if 0 <= header.sent_us <= limits.SENT_MAX_US:
         return header
+    sane_us = sane_sent_us(header.sent_us)
     _SENT.pack_into(bundle, _SENT_OFFSET, sane_us)
     return replace(header, sent_us=sane_us)
 

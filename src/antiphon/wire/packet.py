@@ -131,8 +131,10 @@ class ItemType(IntEnum):
 
 
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
-_CARRYING = (int(PacketKind.DATA), int(PacketKind.UNRELIABLE))
-_DATA = int(PacketKind.DATA)
+KIND_DATA = int(PacketKind.DATA)
+_KIND_ACK = int(PacketKind.ACK)
+KINDS_OF_MEMBERSHIP = (int(PacketKind.BEAT), int(PacketKind.PROPOSAL))
+_CARRYING = (KIND_DATA, int(PacketKind.UNRELIABLE))
 _LOOSE = tuple(
     int(kind)
     for kind in (
@@ -141,6 +143,7 @@ _LOOSE = tuple(
     )
 )  # fmt: skip
 _FRAGMENT_TYPE = int(ItemType.FRAGMENT)
+_UPDATE_TYPE = int(ItemType.UPDATE)
 
 
 class Head(Struct, frozen=True):
@@ -279,7 +282,7 @@ def prefix(
 
 def is_data(start: bytes | memoryview) -> bool:
     """Whether a packet that starts with these bytes has a place on its link."""
-    return versions.kind_of(start) == _DATA
+    return versions.kind_of(start) == KIND_DATA
 
 
 def head(prefix: bytes, number: int = 0, *, counter: int) -> bytes:
@@ -310,7 +313,7 @@ def again(sent: bytes, counter: int) -> bytes:
 def fragment_item(fragment: Fragment, start: int, end: int) -> list[bytes | memoryview]:
     """Bytes `start` to `end` of `fragment` as one item."""
     return [
-        ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + end - start)
+        ITEM.pack(_FRAGMENT_TYPE, 0, FRAGMENT_BYTES + end - start)
         + _FRAGMENT.pack(
             fragment.offset + start, fragment.source, 0,
             fragment.total, fragment.number, fragment.destinations,
@@ -321,7 +324,7 @@ def fragment_item(fragment: Fragment, start: int, end: int) -> list[bytes | memo
 
 def update_item(update: Update) -> bytes:
     """`update` as one item."""
-    return ITEM.pack(ItemType.UPDATE, 0, _UPDATE.size) + _UPDATE.pack(
+    return ITEM.pack(_UPDATE_TYPE, 0, _UPDATE.size) + _UPDATE.pack(
         update.source,
         0,
         update.serial,
@@ -396,7 +399,7 @@ def parse(data: memoryview) -> Packet:
     if kind in _CARRYING:
         return Data(packet_head, 1, _parse_items(data, end), len(data))
     body = data[HEAD_BYTES:end]
-    if kind == PacketKind.ACK and len(body) == _ACK.size:
+    if kind == _KIND_ACK and len(body) == _ACK.size:
         return Ack(packet_head, *_ACK.unpack(body))
     if kind == PacketKind.HELLO and len(body) == _HELLO.size:
         return Hello(packet_head, *_HELLO.unpack(body))
@@ -426,7 +429,7 @@ def _parse_items(data: memoryview, end: int) -> list[Item]:
             raise BadPacket("item: longer than its packet")
         if kind == _FRAGMENT_TYPE:
             items.append(_parse_fragment(data, at, length))
-        elif kind == ItemType.UPDATE and length == _UPDATE.size:
+        elif kind == _UPDATE_TYPE and length == _UPDATE.size:
             source, _zero, serial, number, lts, aru = _UPDATE.unpack_from(data, at)
             _check_counters(number, lts, aru)
             items.append(Update(source, serial, number, lts, aru))

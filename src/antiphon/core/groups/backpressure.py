@@ -125,7 +125,7 @@ class Backpressure:
 
     def announcement(self, source: int, now_us: int) -> Pressure | None:
         """The announcement that is due now, if any."""
-        if self._announce_us() > now_us:
+        if not (self._slow or self._announced or self._is_new_view) or self._announce_us() > now_us:
             return None
         self._announced = self._to_announce()
         self._announced_us = now_us

@@ -10,7 +10,7 @@ from antiphon.core.groups.membership import Change, Group, Mark, Member, Members
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
 from antiphon.core.observer import Observer
-from antiphon.service import Service
+from antiphon.service import UNRELIABLE
 from antiphon.types import Left, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
 from antiphon.wire.bundle import Flag, Header, parse_names
@@ -64,7 +64,7 @@ class Delivery:
             receivers = self._receivers[header.names] = self._find_receivers(parse_names(header.names)[1:])
         if header.flags & Flag.SELF_DISCARD and source == self._me:
             receivers = tuple(number for number in receivers if number != header.session)
-        if header.service is Service.UNRELIABLE and not self._sessions.dropping.isdisjoint(receivers):
+        if header.service is UNRELIABLE and not self._sessions.dropping.isdisjoint(receivers):
             receivers = self._drop_for_the_slow(receivers, header)
         if receivers:
             self._output.append((receivers, bundle, header))

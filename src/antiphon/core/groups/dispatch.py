@@ -24,6 +24,7 @@ Work = Iterator[int]
 """Yields after each part of it how many steps that was: members looked at, views made, bundles delivered."""
 NOT_FOR_MEMBERS = Flag.LATE | Flag.CONTROL | Flag.ORDER
 """Bundles that took effect when they came in: members are told nothing of them."""
+_DAEMON_FLAGS = ~Flag.CLIENT
 
 
 class Passage(Protocol):
@@ -69,7 +70,7 @@ class Dispatcher:
         complete, and are put together (`Passage.merging` is over when it is done)."""
         header = entry.header
         flags = header.flags
-        if not flags & ~Flag.CLIENT:
+        if not flags & _DAEMON_FLAGS:
             if passage.drops:
                 passage.dropped()
                 return None
@@ -79,7 +80,7 @@ class Dispatcher:
             bundle = entry.bundle
             if entry.place != header.lts:
                 bundle = bundles.at_place(bundle, entry.place)
-            self._delivery.message(entry.daemon, header, bundle)
+            self._delivery.message(header.daemon, header, bundle)
             passage.spend(1)
         elif flags & NOT_FOR_MEMBERS:
             return None

@@ -22,6 +22,10 @@ class GroupState(Enum):
     """As GTRANS, after a daemon view in which groups were not whole yet."""
 
 
+GOP = GroupState.GOP
+"""A plain name for what is asked with every bundle, as in `service`."""
+
+
 class GroupReason(Enum):
     """Why a state is entered."""
 

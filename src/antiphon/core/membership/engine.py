@@ -143,24 +143,20 @@ class Engine:
             return order.issued, lines.clock, lines.own_aru
         return *self.site_link.newest, lines.own_aru
 
-    @property
-    def has_news(self) -> bool:
-        """Whether this daemon must announce something for which other sources wait."""
+    def announcement_due_us(self) -> int | None:
+        """When this daemon may announce something for which other sources wait; None if it has no news."""
         if not self.speaks:
-            return False
-        _, lts, aru = self._announcement
-        return self.announcer.has_news(self.order.highest_lts, lts, aru)
-
-    @property
-    def _announcement_due_us(self) -> int:
-        """When the next announcement may go out."""
+            return None
         order = self.order
         _, lts, aru = self._announcement
+        if not self.announcer.has_news(order.highest_lts, lts, aru):
+            return None
         return self.announcer.due_us(order.needs_lts, order.needs_aru, lts, aru, order.came)
 
     def announce(self, now_us: int) -> None:
         """Send an update to the other sources, if there is news and it is time."""
-        if not self.has_news or self._announcement_due_us > now_us:
+        due_us = self.announcement_due_us()
+        if due_us is None or due_us > now_us:
             return
         self.delta.measured(self._delay_us)
         number, lts, aru = self._announcement
@@ -178,7 +174,8 @@ class Engine:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
         order = self.order
         return (
-            not (order.retained_count or order.ready or order.ahead_count or self.has_news)
+            not (order.retained_count or order.ready or order.ahead_count)
+            and self.announcement_due_us() is None
             and self.forwarder.is_quiet
             and all(link.is_quiet for link in self.links.values())
             and (self.site_link is None or self.site_link.is_quiet)
@@ -201,10 +198,9 @@ class Engine:
     def next_deadline_us(self) -> int | None:
         """When there is something to do. Asked after every event."""
         deadline_us = self.forwarder.due_us
-        if self.has_news:
-            due_us = self._announcement_due_us
-            if deadline_us is None or due_us < deadline_us:
-                deadline_us = due_us
+        news_us = self.announcement_due_us()
+        if news_us is not None and (deadline_us is None or news_us < deadline_us):
+            deadline_us = news_us
         for link in self.links.values():
             due_us = link.next_deadline_us()
             if deadline_us is None or due_us < deadline_us:

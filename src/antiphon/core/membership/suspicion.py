@@ -49,12 +49,9 @@ class Suspicion:
         self._names = names
         self._timing = membership.timing
         self._signs = Signs(self._timing.hello_us, self._timing.ask_us)
-        self._awaited_us: int | None = None  # the deadline that the driver knows
+        self.awaited_us: int | None = None
+        """When the driver was told to come back."""
         self._handled_us = now_us  # when the last event was handled
-
-    def awaits(self, deadline_us: int | None) -> None:
-        """The driver was told to come back at this time."""
-        self._awaited_us = deadline_us
 
     def _neighbours(self) -> Iterable[tuple[int, Link | Mate]]:
         linked = self._working()
@@ -63,10 +60,10 @@ class Suspicion:
     def notice_pause(self, now_us: int) -> None:
         """Was this daemon itself stopped? Then no other one is late because of that."""
         before_us, self._handled_us = self._handled_us, now_us
-        if self._awaited_us is None or now_us <= self._awaited_us:
+        if self.awaited_us is None or now_us <= self.awaited_us:
             return
-        pause_us = now_us - max(self._awaited_us, before_us)  # what waited meanwhile is handled one by one
-        self._awaited_us = None
+        pause_us = now_us - max(self.awaited_us, before_us)  # what waited meanwhile is handled one by one
+        self.awaited_us = None
         if pause_us > self._timing.suspect_us // PAUSE_SHARE:
             self.pauses += 1
             self._membership.excuse(pause_us)

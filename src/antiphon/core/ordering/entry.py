@@ -1,11 +1,16 @@
 """A bundle on its way to delivery."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
+
+if TYPE_CHECKING:
+    from antiphon.core.ordering.fifo import Chain
 
 
 class Entry(Struct, eq=False):
@@ -20,6 +25,8 @@ class Entry(Struct, eq=False):
     delivered: bool = False
     waits_for_others: bool = False
     """Whether it is delivered here only once every other site has it: a site's first join to a group."""
+    chain: "Chain | None" = None
+    """The bundles of its session, while it waits to be delivered. Only an order writes it."""
     resent: int = 0
     """Mask of the daemons to which it was retransmitted because they joined its group meanwhile."""
 

@@ -16,19 +16,21 @@ from antiphon.core.ordering.entry import Entry
 class Chain:
     """One session's bundles, as one receiving daemon sees them."""
 
-    __slots__ = ("_early", "_undelivered", "_waiting", "done")
+    __slots__ = ("_undelivered", "done", "early", "waiting")
 
     def __init__(self) -> None:
         self.done = 0
         """Everything of this session up to this number is delivered or was not for this site."""
         self._undelivered: deque[int] = deque()  # in order
-        self._early: dict[int, int] = {}  # previous -> number, delivered before `previous` was done
-        self._waiting: list[Entry] = []
+        self.early: dict[int, int] = {}
+        """Previous -> number of bundles that were delivered before their `previous` was done."""
+        self.waiting: list[Entry] = []
+        """Bundles that are not ready, in order."""
 
     @property
     def is_blocked(self) -> bool:
         """Whether news about other numbers of the source could matter here."""
-        return bool(self._waiting or self._early)
+        return bool(self.waiting or self.early)
 
     def received(self, number: int) -> None:
         undelivered = self._undelivered
@@ -47,7 +49,7 @@ class Chain:
 
     def wait(self, entry: Entry) -> None:
         """A FIFO entry that is not ready."""
-        bisect.insort(self._waiting, entry, key=lambda waiting: waiting.header.number)
+        bisect.insort(self.waiting, entry, key=lambda waiting: waiting.header.number)
 
     def delivered(self, entry: Entry, contiguous: int) -> None:
         header = entry.header
@@ -60,17 +62,17 @@ class Chain:
             if header.number > self.done:
                 self.done = header.number
         else:
-            self._early[header.previous] = header.number
+            self.early[header.previous] = header.number
 
-    def release(self, contiguous: int, deliver: Callable[[Entry], None]) -> None:
+    def release(self, contiguous: int, deliver: Callable[[Entry], object]) -> None:
         """Deliver the waiting entries that have become ready; `deliver` reports back through `delivered`."""
-        if self._early:
+        if self.early:
             self._follow_early(contiguous)
-        while self._waiting and self.is_ready(self._waiting[0].header.previous, contiguous):
-            deliver(self._waiting.pop(0))
+        while self.waiting and self.is_ready(self.waiting[0].header.previous, contiguous):
+            deliver(self.waiting.pop(0))
             self._follow_early(contiguous)
 
     def _follow_early(self, contiguous: int) -> None:
-        for previous in sorted(self._early):
+        for previous in sorted(self.early):
             if self.is_ready(previous, contiguous):
-                self.done = max(self.done, self._early.pop(previous))
+                self.done = max(self.done, self.early.pop(previous))

@@ -20,8 +20,7 @@ from antiphon import limits
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
 from antiphon.errors import BadFrame, BadPacket
-from antiphon.wire.bundle import Start
-from antiphon.wire.packet import Data, Fragment, PacketKind, Pressure, Skip, Update
+from antiphon.wire.packet import KIND_DATA, Data, Fragment, Pressure, Update
 
 NUMBER = "item: number far beyond its source's last one"
 STAMP = "item: stamp that its source cannot have reached"
@@ -44,30 +43,45 @@ class Reach:
 
     def check(self, data: Data, from_site: bool, now_us: int) -> None:
         """BadPacket for data that no member of the view can have sent; `from_site`: over our site link."""
-        is_reliable = data.head.kind == PacketKind.DATA
-        order = self._order
+        is_reliable = data.head.kind == KIND_DATA
         stamp_max = self.stamp(now_us)
+        checked, number_max = (
+            -1,
+            0,
+        )  # the source of the items so far, and the greatest number that it can have
         for item in data.items:
-            source = item.source
-            if source not in self._source_of or (source == order.source and not from_site):
-                raise BadPacket("item: impossible source")
-            if is_reliable:
-                if source not in self._sources:
-                    raise BadPacket("item: impossible source")
-                if isinstance(item, Pressure):
-                    continue  # it has no number in the order
-                number = item.last if not isinstance(item, Fragment | Update) else item.number
-                if number > order.contiguous(source) + limits.OUTSTANDING_MAX:
+            if item.source != checked:
+                checked = item.source
+                number_max = self._check_source(checked, is_reliable, from_site)
+            if isinstance(item, Fragment):
+                if item.number > number_max:
                     raise BadPacket(NUMBER)
-            if isinstance(item, Update | Skip):
-                lts, aru = item.lts, item.aru
-            elif isinstance(item, Pressure) or item.offset:
-                continue  # the stamps stand at the start of the bundle
-            else:
-                start = _start_of(item)
+                if item.offset:
+                    continue  # the stamps stand at the start of the bundle
+                try:
+                    start = item.look()
+                except BadFrame as error:
+                    raise BadPacket(error.reason) from None
                 lts, aru = start.lts, start.aru
+            elif isinstance(item, Pressure):
+                continue  # it has no number in the order
+            else:
+                if (item.number if isinstance(item, Update) else item.last) > number_max:
+                    raise BadPacket(NUMBER)
+                lts, aru = item.lts, item.aru
             if lts > stamp_max or aru > stamp_max:
                 raise BadPacket(STAMP)
+
+    def _check_source(self, source: int, is_reliable: bool, from_site: bool) -> int:
+        """The greatest number that an item of a source can have; BadPacket if it can have no items here."""
+        order = self._order
+        if source not in self._source_of or (source == order.source and not from_site):
+            raise BadPacket("item: impossible source")
+        if not is_reliable:
+            return limits.COUNTER_MAX  # each daemon numbers what may be lost by itself
+        if source not in self._sources:
+            raise BadPacket("item: impossible source")
+        return order.contiguous(source) + limits.OUTSTANDING_MAX
 
     def check_entry(self, entry: Entry, now_us: int) -> None:
         """BadFrame for a bundle, come inside of another one, that no member of the view can have sent."""
@@ -84,10 +98,3 @@ class Reach:
             raise BadPacket("token: number far beyond the last one")
         if max(lts, aru) > self.stamp(now_us):
             raise BadPacket("token: stamp that no daemon can have reached")
-
-
-def _start_of(fragment: Fragment) -> Start:
-    try:
-        return fragment.look()
-    except BadFrame as error:
-        raise BadPacket(error.reason) from None

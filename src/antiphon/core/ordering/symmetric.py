@@ -11,9 +11,9 @@ The contract that this order keeps is `order.Order`; a bundle's place is the lts
 Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simulator.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from heapq import heapify, heappop, heappush
 from itertools import takewhile
 
 from antiphon import limits
@@ -24,11 +24,12 @@ from antiphon.core.ordering.order import Ending, Sender
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, to_ranges
 from antiphon.core.overlay.topology import Segment
-from antiphon.service import Service
+from antiphon.service import CAUSAL, RELIABLE, SAFE
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.packet import Skip, Update
 
 _CLAIMS_MAX = 64
+_DAEMON_FLAGS = ~Flag.CLIENT
 
 
 class _Source:
@@ -204,7 +205,6 @@ class SymmetricOrder:
         if number <= source.contiguous or number in source.ahead:
             return False
         self._keep(entry)
-        self._chain(entry).received(number)
         if number == source.contiguous + 1 and not source.ahead:
             source.contiguous = number
             self.lines.claim(entry.source, header.lts, header.aru)
@@ -224,7 +224,6 @@ class SymmetricOrder:
         It belongs after that join, so it keeps to the agreed order whatever its service.
         """
         self._keep(entry)
-        self._chain(entry).received(entry.header.number)
         self._place(entry, in_order=True)
 
     def skip(self, skip: Skip, is_urgent: bool = True) -> None:
@@ -279,11 +278,11 @@ class SymmetricOrder:
             lines.clock = lts
         if lts > self.highest_lts:
             self.highest_lts = lts
-        is_daemons = header.flags & ~Flag.CLIENT
-        if header.service >= Service.CAUSAL or is_daemons:
+        is_daemons = header.flags & _DAEMON_FLAGS
+        if header.service >= CAUSAL or is_daemons:
             if lts > self.needs_lts:
                 self.needs_lts = lts
-            if lts > self.needs_aru and (header.service is Service.SAFE or is_daemons):
+            if lts > self.needs_aru and (header.service is SAFE or is_daemons):
                 self.needs_aru = lts
         if self.observer is not None:
             self.observer(header)
@@ -296,24 +295,24 @@ class SymmetricOrder:
             self._own.append(entry)
         else:
             self.came += 1 + size // limits.PACKET_DEFAULT_BYTES
-        heapq.heappush(self._retained, (lts, entry))
-
-    def _chain(self, entry: Entry) -> Chain:
-        sender = (entry.header.daemon, entry.header.session)
+        heappush(self._retained, (lts, entry))
+        sender = (header.daemon, header.session)
         chain = self._chains.get(sender)
         if chain is None:
             chain = self._chains[sender] = Chain()
-        return chain
+        entry.chain = chain
+        chain.received(header.number)
 
     def _place(self, entry: Entry, in_order: bool) -> None:
         """Rules 3 and 4: reliable goes up at once, FIFO when its session's turn has come; the rest waits."""
         service = entry.header.service
-        if in_order or service >= Service.CAUSAL:
-            heapq.heappush(self._order, (entry.header.lts, entry))
+        if in_order or service >= CAUSAL:
+            heappush(self._order, (entry.header.lts, entry))
             return
         source = self._sources[entry.source]
-        chain = self._chain(entry)
-        if service is Service.RELIABLE or chain.is_ready(entry.header.previous, source.contiguous):
+        chain = entry.chain
+        assert chain is not None
+        if service is RELIABLE or chain.is_ready(entry.header.previous, source.contiguous):
             self._deliver(entry)
         else:
             chain.wait(entry)
@@ -397,18 +396,18 @@ class SymmetricOrder:
         order = self._order
         while order and order[0][0] <= lines.agreed:
             place, entry = order[0]
-            if entry.header.service is Service.SAFE and place > lines.stable:
+            if entry.header.service is SAFE and place > lines.stable:
                 break
             if entry.waits_for_others:
                 if place > lines.stable_elsewhere:
                     break
                 self._vouch_again()
-            heapq.heappop(order)
+            heappop(order)
             self.delivered_line = place
             self._deliver(entry)
         retained = self._retained
         while retained and retained[0][0] <= lines.stable and retained[0][1].delivered:
-            _, entry = heapq.heappop(retained)
+            _, entry = heappop(retained)
             size = len(entry.bundle)
             self.retained_bytes -= size
             header = entry.header
@@ -435,19 +434,21 @@ class SymmetricOrder:
         self.lines.advance(self._is_complete)
 
     def _deliver(self, entry: Entry) -> None:
-        self._hand_up(entry)
-        source = self._sources[entry.source]
-        chain = self._chain(entry)
-        if chain.is_blocked:
+        chain = self._hand_up(entry)
+        if chain.waiting or chain.early:
+            source = self._sources[entry.source]
             chain.release(source.contiguous, self._hand_up)
             if chain.is_blocked:
                 source.blocked.add((entry.header.daemon, entry.header.session))
 
-    def _hand_up(self, entry: Entry) -> None:
-        assert not entry.delivered
+    def _hand_up(self, entry: Entry) -> Chain:
+        chain = entry.chain
+        assert chain is not None and not entry.delivered
         entry.delivered = True
+        entry.chain = None
         self.ready.append(entry)
-        self._chain(entry).delivered(entry, self._sources[entry.source].contiguous)
+        chain.delivered(entry, self._sources[entry.source].contiguous)
+        return chain
 
     # The end of the view -----------------------------------------------------------------------------------
 
@@ -469,7 +470,7 @@ class SymmetricOrder:
                 for lts, entry in entries
                 if entry.source != number or entry.header.number <= most
             ]
-            heapq.heapify(entries)
+            heapify(entries)
         if number == self.source and self.issued > most:
             self.issued = 0
             self.issued = self._greatest(number, source)

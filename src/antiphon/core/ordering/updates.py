@@ -24,8 +24,10 @@ class Announcer:
     def announced(self, now_us: int, lts: int, aru: int, came: int) -> None:
         """An update of our segment, or one of its bundles, announces this lts and aru."""
         self._last_us = now_us
-        self._lts = max(self._lts, lts)  # a ring's bundles may come in any order
-        self._aru = max(self._aru, aru)
+        if lts > self._lts:  # a ring's bundles may come in any order
+            self._lts = lts
+        if aru > self._aru:
+            self._aru = aru
         self._came = came
 
     def has_news(self, highest_lts: int, lts: int, aru: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from antiphon.core.overlay.delta import Delta
 from antiphon.core.overlay.routing import SITE, Branch
+from antiphon.wire.bundle import Start
 from antiphon.wire.packet import Fragment, Pressure, Skip, Update
 
 
@@ -64,7 +65,8 @@ class Forwarder:
             self._ways[SITE] = site
         self._delta = delta
         self._skipped: dict[tuple[int, int], _Skipped] = {}
-        self._due_us: int | None = None
+        self.due_us: int | None = None
+        """When a branch must be told of what it skipped."""
         self.touched: dict[int, None] = {}
         """Neighbours for which there is something to send since the owner last cleared this, in order."""
 
@@ -81,23 +83,20 @@ class Forwarder:
     def _branches(self, source: int, from_site: bool) -> tuple[Branch, ...]:
         return self._outward[source] if from_site else self._all[source]
 
-    def fragment(self, fragment: Fragment, from_site: bool) -> None:
-        """Bytes of a bundle pass through, whatever else of it is still missing.
-
-        A branch without receivers is told by `head`, which knows the bundle's lts.
-        """
-        for branch in self._branches(fragment.source, from_site):
+    def fragment(self, fragment: Fragment, start: Start | None, now_us: int, from_site: bool) -> None:
+        """Bytes of a bundle pass through, whatever else of it is still missing. With its `start`, the
+        branches without receivers skip the bundle."""
+        branches = self._branches(fragment.source, from_site)
+        if not branches:
+            return
+        for branch in branches:
             if branch.below & fragment.destinations:
                 self._send(branch.neighbour, fragment)
-
-    def head(
-        self, fragment: Fragment, lts: int, aru: int, is_urgent: bool, now_us: int, from_site: bool
-    ) -> None:
-        """The start of a bundle passes through: the branches without receivers skip the bundle."""
-        source, number = fragment.source, fragment.number
-        for branch in self._branches(source, from_site):
-            if not branch.below & fragment.destinations:
-                self._skip(branch.neighbour, Skip(source, number, number, lts, aru), now_us, is_urgent)
+        if start is not None:
+            skip = Skip(fragment.source, fragment.number, fragment.number, start.lts, start.aru)
+            for branch in branches:
+                if not branch.below & fragment.destinations:
+                    self._skip(branch.neighbour, skip, now_us, start.is_urgent)
 
     def unreliable(self, fragment: Fragment, from_site: bool = False) -> None:
         for branch in self._branches(fragment.source, from_site):
@@ -134,9 +133,9 @@ class Forwarder:
             self._skip(branch.neighbour, skip, now_us)
 
     def _send(self, neighbour: int, fragment: Fragment) -> None:
-        self._tell(neighbour, fragment.source)
-        link = self._ways[neighbour]
-        link.send(fragment)
+        if self._skipped:
+            self._tell(neighbour, fragment.source)
+        self._ways[neighbour].send(fragment)
         self.touched[neighbour] = None
 
     def _skip(self, neighbour: int, skip: Skip, now_us: int, is_urgent: bool = True) -> None:
@@ -151,8 +150,8 @@ class Forwarder:
         skipped.is_urgent = is_urgent or is_earlier_urgent
         wait_us = self._delta.wait_us(skip.last - skip.first, skipped.is_urgent)
         skipped.due_us = max(now_us, skipped.told_us + wait_us)
-        if self._due_us is None or skipped.due_us < self._due_us:
-            self._due_us = skipped.due_us
+        if self.due_us is None or skipped.due_us < self.due_us:
+            self.due_us = skipped.due_us
 
     def _tell(self, neighbour: int, source: int) -> None:
         skipped = self._skipped.get((neighbour, source))
@@ -164,23 +163,18 @@ class Forwarder:
     # Time -----------------------------------------------------------------------------------------------
 
     @property
-    def due_us(self) -> int | None:
-        """When a branch must be told of what it skipped."""
-        return self._due_us
-
-    @property
     def is_quiet(self) -> bool:
         return all(skipped.pending is None for skipped in self._skipped.values())
 
     def timeout(self, now_us: int) -> None:
-        if self._due_us is None or self._due_us > now_us:
+        if self.due_us is None or self.due_us > now_us:
             return
-        self._due_us = None
+        self.due_us = None
         for (neighbour, source), skipped in self._skipped.items():
             if skipped.pending is None or skipped.due_us is None:
                 continue
             if skipped.due_us <= now_us:
                 self._tell(neighbour, source)
                 skipped.told_us = now_us
-            elif self._due_us is None or skipped.due_us < self._due_us:
-                self._due_us = skipped.due_us
+            elif self.due_us is None or skipped.due_us < self.due_us:
+                self.due_us = skipped.due_us
