@@ -180,7 +180,7 @@ _LENGTH_TABLE_KEPT = 64
 _length_tables: dict[int, Layout] = {}
 
 
-def _lengths(count: int) -> Layout:
+def length_table(count: int) -> Layout:
     """The layout of a table of `count` lengths; small ones are kept, for large ones it hardly matters."""
     layout = _length_tables.get(count)
     if layout is None:
@@ -205,7 +205,7 @@ def encode(
     """A bundle, unstamped, as buffers for one scatter-gather write."""
     count = len(payloads)
     lengths = list(map(len, payloads))
-    table = _lengths(count).pack(*lengths)
+    table = length_table(count).pack(*lengths)
     area = extension_fields.encode(extensions) if extensions else b""
     length = HEADER_BYTES + len(names) + len(area) + len(table) + sum(lengths)
     header = _HEADER.pack(
@@ -341,7 +341,7 @@ def _check_messages(bundle: bytes | bytearray | memoryview, header: Header) -> N
 def _check_lengths(bundle: bytes | bytearray | memoryview, header: Header) -> tuple[int, ...]:
     """The lengths of the payloads; BadFrame if these do not fill the bundle."""
     table = _table_at(header)
-    lengths = _lengths(header.message_count).unpack_from(bundle, table)
+    lengths = length_table(header.message_count).unpack_from(bundle, table)
     if table + 4 * header.message_count + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
     return lengths
@@ -421,7 +421,7 @@ def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
     count = header.message_count
     table = _table_at(header)
     start = table + 4 * count
-    lengths = _lengths(count).unpack_from(bundle, table)
+    lengths = length_table(count).unpack_from(bundle, table)
     ends = list(accumulate(lengths, initial=start))
     if ends[-1] != header.length:
         raise BadFrame("bundle: payloads do not fill it")
