@@ -39,7 +39,7 @@ source that sends needs no updates; and there is room for extensions.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import repeat
 from struct import Struct as Layout
 from typing import NamedTuple
 
@@ -100,7 +100,7 @@ class Flag:
     """The flags that are defined; a bundle with another one is refused."""
 
 
-class Header(Struct, frozen=True):
+class Header(Struct, frozen=True, gc=False):
     """A bundle's header, parsed."""
 
     length: int
@@ -204,10 +204,10 @@ def encode(
 ) -> list[bytes]:
     """A bundle, unstamped, as buffers for one scatter-gather write."""
     count = len(payloads)
-    lengths = list(map(len, payloads))
+    lengths = [*map(len, payloads)]
     table = length_table(count).pack(*lengths)
     area = extension_fields.encode(extensions) if extensions else b""
-    length = HEADER_BYTES + len(names) + len(area) + len(table) + sum(lengths)
+    length = HEADER_BYTES + len(names) + len(area) + 4 * count + sum(lengths)
     header = _HEADER.pack(
         length, FRAME_KIND_BUNDLE, service, flags, len(names), count, tag,
         0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us, marks, group_count, len(area),
@@ -419,16 +419,18 @@ def at_place(bundle: bytes | bytearray | memoryview, place: int) -> bytearray:
 def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
     """Each message's payload."""
     count = header.message_count
-    table = _table_at(header)
-    start = table + 4 * count
-    lengths = length_table(count).unpack_from(bundle, table)
-    ends = list(accumulate(lengths, initial=start))
-    if ends[-1] != header.length:
+    table_at = _table_at(header)
+    start = table_at + 4 * count
+    lengths = length_table(count).unpack_from(bundle, table_at)
+    if start + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
-    if count == 1:
-        return [bytes(bundle[start:])]
-    data = bytes(bundle)
-    return [data[begin:end] for begin, end in pairwise(ends)]
+    # One layout cuts all of them in one call, which takes a third of the time of a slice for each.
+    table = bytes(bundle[table_at:start])
+    if table == table[:4] * count:
+        fields = f"{lengths[0]}s" * count
+    else:
+        fields = "%ds" * count % lengths
+    return list(Layout(fields).unpack_from(bundle, start))
 
 
 def decode(bundle: bytes | memoryview) -> list[Message]:
@@ -446,4 +448,4 @@ def decode(bundle: bytes | memoryview) -> list[Message]:
         sender, tuple(groups), header.service, header.tag,
         header.daemon, header.incarnation, header.session, sequence, header.lts, header.sent_us, batch,
     )  # fmt: skip
-    return [Message(payload, envelope, index) for index, payload in enumerate(bodies)]
+    return list(map(Message, bodies, repeat(envelope), range(len(bodies))))
