@@ -27,7 +27,8 @@
     ...         payloads
 
 The client writes everything but the fields marked *, which its daemon stamps in place. The daemon also
-corrects a `sent_us` that no working clock shows (`sane_sent_us`). Integers are big-endian. A daemon reads the
+corrects a `sent_us` that no working clock shows (`sane_sent_us`), and may make one bundle of several of one
+session (`wire.gathering`). Integers are big-endian. A daemon reads the
 header and the names; payloads are touched by the two clients only, except for the stamp of a batch, which the
 sender's daemon checks.
 
