@@ -177,6 +177,7 @@ def _split_names(area: bytes) -> tuple[str, ...]:
     return tuple(names)
 
 
+_ONE_LENGTH = Layout("!I")
 _LENGTH_TABLE_KEPT = 64
 _length_tables: dict[int, Layout] = {}
 
@@ -205,10 +206,15 @@ def encode(
 ) -> list[bytes]:
     """A bundle, unstamped, as buffers for one scatter-gather write."""
     count = len(payloads)
-    lengths = [*map(len, payloads)]
-    table = length_table(count).pack(*lengths)
+    if count == 1:
+        size_bytes = len(payloads[0])
+        table = _ONE_LENGTH.pack(size_bytes)
+    else:
+        lengths = [*map(len, payloads)]
+        size_bytes = sum(lengths)
+        table = length_table(count).pack(*lengths)
     area = extension_fields.encode(extensions) if extensions else b""
-    length = HEADER_BYTES + len(names) + len(area) + 4 * count + sum(lengths)
+    length = HEADER_BYTES + len(names) + len(area) + 4 * count + size_bytes
     header = _HEADER.pack(
         length, FRAME_KIND_BUNDLE, service, flags, len(names), count, tag,
         0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us, marks, group_count, len(area),
@@ -425,6 +431,8 @@ def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
     lengths = length_table(count).unpack_from(bundle, table_at)
     if start + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
+    if count == 1:
+        return [bytes(bundle[start:])]
     # One layout cuts all of them in one call, which takes a third of the time of a slice for each.
     table = bytes(bundle[table_at:start])
     if table == table[:4] * count:
