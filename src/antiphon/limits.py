@@ -29,6 +29,11 @@ MESSAGE_MAX_BYTES = 16 * 1024 * 1024
 BUNDLE_TARGET_BYTES = 60_000
 """A bundle is closed when it reaches this: best measured throughput, and one GSO send (65,507) holds it."""
 BUNDLE_MESSAGES_MAX = 8_192
+GATHER_MAX_BYTES = 16 * 1024
+"""A daemon gathers bundles of a session up to this size: to copy larger ones costs as much as it saves."""
+GATHER_SPAN_US = 1_000
+"""How much later than the first bundle another one may have been begun that is gathered with it: by so much,
+at most, the time of sending of a gathered message is too early."""
 FRAME_MAX_BYTES = MESSAGE_MAX_BYTES + 16_384
 """The largest frame on a client connection: one message of the largest size with its header and names."""
 BUNDLE_MAX_BYTES = FRAME_MAX_BYTES + 4_096

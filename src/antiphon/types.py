@@ -240,7 +240,7 @@ def check_stamp(stamp: BatchStamp) -> BatchStamp:
     return stamp
 
 
-class Envelope(Struct, frozen=True):
+class Envelope(Struct, frozen=True, gc=False):
     """What all messages of one bundle share."""
 
     sender: str
@@ -260,7 +260,7 @@ class Envelope(Struct, frozen=True):
     """The stamp of the bundle's first message, if it belongs to a batch."""
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One delivered message: its payload, and through its envelope everything else about it."""
 
     payload: bytes

@@ -309,7 +309,7 @@ class Cluster(PassingTime):
     def submit(self, client: str, data: bytes) -> None:
         """A client hands over a bundle that is written already."""
         daemon, session = self._clients[client]
-        self.nodes[daemon].submit(session, bytearray(data), self.now_us)
+        self.nodes[daemon].submit(session, (bytearray(data),), self.now_us)
         self._drain(daemon)
 
     def payloads(self, client: str) -> list[bytes]:

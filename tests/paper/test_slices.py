@@ -207,7 +207,7 @@ def test_what_a_session_sent_before_its_end_comes_before_it_also_among_many():
         names = bundle.names_area(client, ["g"])
         data = bytearray(b"".join(bundle.encode(names, 1, Service.AGREED, [client.encode()])))
         number = cluster._clients[client][1]
-        node.submit(number, data, cluster.now_us)
+        node.submit(number, (data,), cluster.now_us)
         node.control(number, frames.Disconnect(), cluster.now_us)
     cluster._drain(0)
     cluster.settle()

@@ -65,6 +65,38 @@ def test_many_frames_in_one_write_and_one_frame_in_many(cluster: Cluster) -> Non
         assert [message.payload for message in ada.messages(500)] == payloads
 
 
+def test_bundles_and_requests_of_one_read_keep_their_order(cluster: Cluster) -> None:
+    """What a client sends by itself, message by message, is gathered by its daemon; never past a request."""
+    (daemon,) = cluster.start()
+    with RawClient(daemon.places[0], "ada") as ada:
+        ada.join("chat")
+        parts = []
+        for turn in range(50):
+            parts += [ada.bundle("chat", [b"%d.%d" % (turn, place)]) for place in range(20)]
+            parts.append(frames.encode_control(frames.Join(f"g{turn}")))
+        ada.send_bytes(b"".join(parts))
+        messages = ada.messages(1_000)
+        assert [message.payload for message in messages] == [
+            b"%d.%d" % (turn, place) for turn in range(50) for place in range(20)
+        ]
+        first = messages[0].id.sequence  # a request is numbered, too
+        assert [message.id.sequence - first for message in messages] == [
+            21 * turn + place for turn in range(50) for place in range(20)
+        ]
+        assert max(message.index for message in messages) == 19
+
+
+def test_a_bad_bundle_ends_a_run_of_good_ones(cluster: Cluster) -> None:
+    (daemon,) = cluster.start()
+    with RawClient(daemon.places[0], "ada") as ada, RawClient(daemon.places[0], "bob") as bob:
+        ada.join("chat")
+        good = bob.bundle("chat", [b"good"])
+        bad = good[:-8] + b"\0\0\0\7" + good[-4:]
+        bob.send_bytes(good * 10 + bad + good)
+        assert bob.hear(frames.Goodbye).code == "bad-frame"
+        assert [message.payload for message in ada.messages(10)] == [b"good"] * 10
+
+
 @pytest.mark.parametrize("listener", [0, 1], ids=["unix", "tcp"])
 def test_the_largest_message_arrives_whole(cluster: Cluster, listener: int) -> None:
     (daemon,) = cluster.start()
@@ -272,10 +304,10 @@ def test_a_mistake_of_the_daemon_costs_one_client_its_session(
 ) -> None:
     submit = Node.submit
 
-    def mistaken(node: Node, session: int, bundle: bytearray, now_us: int) -> None:
-        if b"poison" in bundle:
+    def mistaken(node: Node, session: int, bundles: list[memoryview], now_us: int) -> None:
+        if any(b"poison" in bytes(bundle) for bundle in bundles):
             raise ZeroDivisionError
-        submit(node, session, bundle, now_us)
+        submit(node, session, bundles, now_us)
 
     monkeypatch.setattr(Node, "submit", mistaken)
     with (

@@ -98,9 +98,9 @@ def throughput(
     local           both clients at one daemon
     hop             each at its own daemon, the two joined by a Hop link
     tcp             the same, joined by a TCP link
-    hop-unbundled   the two joined by a Hop link, every message a bundle of its own
+    hop-unbundled   the two joined by a Hop link, the client bundles nothing; its daemon may
     ring            three daemons of one site, a receiver at each; the slowest counts
-    ring-unbundled  the same, every message a bundle of its own
+    ring-unbundled  the same, the client bundles nothing
 
     "of hop" is the rate as a part of what a Hop link has reached in the same run.
 

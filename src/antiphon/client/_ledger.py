@@ -21,7 +21,7 @@ UNCOUNTED_MAX = 4_096
 """Numbers told apart from those that count when asked what is unaccepted; older ones count, too."""
 
 
-class BundleKey(Struct, frozen=True):
+class BundleKey(Struct, frozen=True, gc=False):
     """What the messages of one bundle share, checked, and the bytes it becomes."""
 
     groups: tuple[str, ...]
@@ -32,7 +32,7 @@ class BundleKey(Struct, frozen=True):
     self_discard: bool
 
 
-class _Kept(Struct, frozen=True):
+class _Kept(Struct, frozen=True, gc=False):
     """A closed bundle whose messages may have to be told."""
 
     first: int

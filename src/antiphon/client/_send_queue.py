@@ -28,7 +28,13 @@ JOIN_MAX_BYTES = 128 * 1024
 IOVEC_MAX = 1_024
 LENGTH_BYTES = 4
 """Each message's entry in the bundle's table of lengths."""
+SMALL_BYTES = limits.BUNDLE_TARGET_BYTES // limits.BUNDLE_MESSAGES_MAX + 1
+"""Of messages that have so much, with their length, too few fit into a bundle to be too many."""
 KEYS_MAX = 1_024
+
+
+_NO_GROUPS: list[str] = []
+"""Not the groups of any message: an object that no application has."""
 
 
 class SendQueue:
@@ -47,8 +53,6 @@ class SendQueue:
         """Bytes of closed bundles and control frames that no socket has taken yet."""
         self.bundle_count = 0
         """Bundles closed since the session began."""
-        self.open_count = 0
-        """Messages in the open bundle."""
         self._sender = sender
         self._gathers = gathers
         self._message_max_bytes = message_max_bytes
@@ -57,15 +61,21 @@ class SendQueue:
         """The trace of this session, if one is kept."""
         self._queue: deque[bytes | memoryview] = deque()
         self._payloads: list[bytes] = []
-        self._open_bytes = 0
+        self._room_bytes = 0
+        """What the open bundle has left for payloads and their lengths; 0 if there is none."""
         self._begun_us = 0
         self._keys: dict[tuple[object, ...], BundleKey] = {}
         self._key: BundleKey | None = None
         # The arguments of the last `add`, to recognise a repeated key without building anything.
-        self._groups: Groups | None = None
+        self._groups: Groups = _NO_GROUPS
         self._service: Service | None = None
         self._tag: int = 0
         self._self_discard: bool = False
+
+    @property
+    def open_count(self) -> int:
+        """Messages in the open bundle."""
+        return len(self._payloads)
 
     def unaccepted(self) -> int:
         """Messages of this connection that are not known to be accepted, also those in the open bundle."""
@@ -87,39 +97,50 @@ class SendQueue:
         self._diary = diary
         self._keys.clear()  # they have the old name in them
         self._key = None
-        self._groups = self._service = None
+        self._groups, self._service = _NO_GROUPS, None
 
     def add(self, groups: Groups, payload: Payload, service: Service, tag: int, self_discard: bool) -> None:
         """Take one message into the open bundle, or open one. UsageError changes nothing."""
         if (
-            groups is not self._groups
-            or service is not self._service
-            or tag != self._tag
-            or self_discard is not self._self_discard
+            groups is self._groups
+            and service is self._service
+            and tag == self._tag
+            and self_discard is self._self_discard
+            and type(payload) is bytes
         ):
-            key: BundleKey | None = self._key_for(groups, service, tag, self_discard)
-        else:
-            key = self._key
+            size = len(payload) + LENGTH_BYTES
+            room_bytes = self._room_bytes - size
+            if SMALL_BYTES <= size <= room_bytes and size <= self._message_max_bytes:
+                # The open bundle has room for this one and for another like it: most messages end here.
+                self._payloads.append(payload)
+                self._room_bytes = room_bytes
+                return
+            self._add(self._key, payload)
+            return
+        key = self._key_for(groups, service, tag, self_discard)
         data = payload if type(payload) is bytes else _as_bytes(payload)
-        size = len(data)
-        if size > self._message_max_bytes:
-            self._check_size(data)
+        self._check_size(data)
         if key is not self._key:
             self.close_bundle()
             self._key = key
             self._remember(groups, service, tag, self_discard)
-        open_bytes = self._open_bytes + size + LENGTH_BYTES
-        if open_bytes > limits.BUNDLE_TARGET_BYTES and self.open_count:
+        self._add(key, data)
+
+    def _add(self, key: BundleKey | None, data: bytes) -> None:
+        """Take a message that may open the bundle of `key`, or fill it."""
+        assert key is not None
+        self._check_size(data)
+        size = len(data) + LENGTH_BYTES
+        if self._payloads and size > self._room_bytes:
             self.close_bundle()
-            open_bytes = size + LENGTH_BYTES
-        if not self.open_count:
+        if not self._payloads:
             self._begun_us = time.time_ns() // 1_000
+            self._room_bytes = limits.BUNDLE_TARGET_BYTES
         self._payloads.append(data)
-        self._open_bytes = open_bytes
-        self.open_count += 1
+        self._room_bytes -= size
         if (
-            open_bytes + size + LENGTH_BYTES > limits.BUNDLE_TARGET_BYTES  # another like this would not fit
-            or self.open_count >= limits.BUNDLE_MESSAGES_MAX
+            size > self._room_bytes  # another like this would not fit
+            or len(self._payloads) >= limits.BUNDLE_MESSAGES_MAX
             or not self._gathers
         ):
             self.close_bundle()
@@ -179,16 +200,17 @@ class SendQueue:
 
     def close_bundle(self) -> None:
         """Move the open bundle, if there is one, to the queue."""
-        if not self.open_count:
+        payloads = self._payloads
+        if not payloads:
             return
         key = self._key
         assert key is not None
-        self._queue_bundle(key, self._payloads, self._open_bytes, key.flags, self._begun_us)
-        self._ledger.note_bundle(key, self._payloads, self._open_bytes)
+        open_bytes = limits.BUNDLE_TARGET_BYTES - self._room_bytes
+        self._queue_bundle(key, payloads, open_bytes, key.flags, self._begun_us)
+        self._ledger.note_bundle(key, payloads, open_bytes)
         if self._diary is not None:
-            self._diary.sent(key, self._payloads)
-        self.open_count = 0
-        self._open_bytes = 0
+            self._diary.sent(key, payloads)
+        self._room_bytes = 0
         self._payloads = []
 
     def _queue_bundle(
@@ -267,7 +289,7 @@ class SendQueue:
 
     def _remember(self, groups: Groups, service: Service, tag: int, self_discard: bool) -> None:
         # A list may change between two calls while staying the same object: only what cannot is recognised.
-        self._groups = groups if isinstance(groups, str | tuple) else None
+        self._groups = groups if isinstance(groups, str | tuple) else _NO_GROUPS
         self._service = service
         self._tag = tag
         self._self_discard = self_discard

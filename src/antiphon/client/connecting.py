@@ -154,7 +154,8 @@ def connect(
     - `views`: whether to be told of joins, leaves and disconnections in the groups joined.
     - `embedded`: start a daemon in this process and stop it on close; `address` and `reconnect` are not used
       then.
-    - `bundle`: False sends each message as a bundle of its own: for measurements.
+    - `bundle`: False sends each message as a bundle of its own: for measurements. A daemon that is busy
+      gathers them.
     - `timeout_s`: how long to wait for each daemon's answer.
     - `reconnect`: when the connection is lost, connect to the next address (or the same again), rejoin the
       groups and deliver `Reconnected`, which says which sends have an unknown fate.

@@ -30,6 +30,7 @@ Checked by: every test in tests/paper, the oracle's rules in the simulator.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from antiphon import limits
 from antiphon.config import Config
@@ -304,14 +305,14 @@ class Node:
             self.stop_listening(client)
         self.is_settled = False
 
-    def submit(self, session: int, bundle: bytearray, now_us: int) -> None:
-        """A bundle frame came from this session. The node keeps the buffer: hand over a fresh copy.
+    def submit(self, session: int, bundles: Sequence[bytearray | memoryview], now_us: int) -> None:
+        """Bundle frames came from this session. The node keeps a bytearray, and copies a view.
 
-        Raises BadFrame, and nothing happened, if the bundle is not what a client may send: the driver
-        writes a Goodbye with the reason and calls `lost`.
+        Raises BadFrame at the first bundle that is not what a client may send, and has taken those before it:
+        the driver writes a Goodbye with the reason and calls `lost`.
         """
         client = self._session(session)
-        self.requests.submit(client, bundle)
+        self.requests.submit(client, bundles)
         if client.priority:
             self.sessions.sent(client, now_us)
         self.is_settled = False

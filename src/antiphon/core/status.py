@@ -261,7 +261,7 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
 def _input_limit(node: "Node") -> int:
     """A connection is not read from its limit on: the last bundle overshoots, and an end may follow."""
     overshoot = sum(
-        len(pending.bundle)
+        pending.size_bytes
         for session in node.sessions
         if session.input
         for pending in islice(reversed(session.input), 2)

@@ -26,7 +26,16 @@ from antiphon.core.node import Node
 from antiphon.errors import BadFrame
 from antiphon.runtime.answers import Answers, Frames
 from antiphon.runtime.client_counters import ClientCounters
-from antiphon.runtime.connection import CLOSED, LEAVING, OPEN, READ_BYTES, Connection, Phase, waiting_bytes
+from antiphon.runtime.connection import (
+    CLOSED,
+    LEAVING,
+    OPEN,
+    READ_BYTES,
+    Connection,
+    Phase,
+    by_kind,
+    waiting_bytes,
+)
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
 from antiphon.runtime.notices import Notices
@@ -350,17 +359,16 @@ class Clients:
             self._watch(connection)
 
     def _handle(self, connection: Connection, received: Frames, now: int) -> None:
-        for place, (kind, frame) in enumerate(received):
-            if kind == frames.KIND_CONTROL:
-                request = frames.decode_from_client(frame)
+        for place, bundles in by_kind(received):
+            if not bundles:
+                request = frames.decode_from_client(received[place][1])
                 if self._postpones(connection, request, received[place:], now):
                     return
                 self._control(connection, request, now)
                 if connection.phase not in (Phase.GREETING, OPEN):
                     return
             elif connection.phase is OPEN:
-                bundle = frame if type(frame) is bytearray else bytearray(frame)
-                self._node.submit(connection.session, bundle, now)
+                self._node.submit(connection.session, bundles, now)
             else:
                 raise BadFrame("bundle: before connect")
 

@@ -6,13 +6,14 @@ import socket
 import sys
 import termios
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
 
 from antiphon.errors import BadFrame
 from antiphon.wire import frames
+from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
 READ_BYTES = 1024 * 1024
 """The size of the buffer that all connections of a daemon share for reading."""
@@ -258,6 +259,23 @@ class Connection:
         """Tell the client that nothing more comes."""
         with suppress(OSError):  # it may have gone already
             self._client.shutdown(socket.SHUT_WR)
+
+
+def by_kind(
+    received: Sequence[tuple[int, memoryview | bytearray]],
+) -> Iterator[tuple[int, list[memoryview | bytearray]]]:
+    """Bundles that came one after the other, together; each control frame with its place, and no bundle."""
+    bundles: list[memoryview | bytearray] = []
+    for place, (kind, frame) in enumerate(received):
+        if kind == FRAME_KIND_BUNDLE:
+            bundles.append(frame)
+            continue
+        if bundles:
+            yield place, bundles
+            bundles = []
+        yield place, []
+    if bundles:
+        yield len(received), bundles
 
 
 def waiting_bytes(connections: Mapping[int, Connection], numbers: Iterable[int]) -> dict[int, int]:

@@ -166,7 +166,7 @@ class Client:
             for record in records:
                 self._note(record, now_us)
             if isinstance(request, bytearray):
-                self._node.submit(self.session, request, node_now_us)
+                self._node.submit(self.session, (request,), node_now_us)
             else:
                 self._node.control(self.session, request, node_now_us)
         if not self._requests:

@@ -23,6 +23,8 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     large_bytes: int = 300_000
     batch_max: int = 6
     """Messages per bundle."""
+    singly: float = 0.5
+    """Probability that messages which could share a bundle are sent as bundles of their own, in a row."""
     several_groups: float = 0.15
     private: float = 0.1
     self_discard: float = 0.1

@@ -33,6 +33,8 @@ class Actor:
         # What follows decides about names alone: everything else is drawn as if they were never used again.
         self._heirs: Random = world.chance(f"names of client {name}")
         self._names: Names = {} if names is None else names
+        # Messages are the same however they are divided into bundles.
+        self._division: Random = world.chance(f"bundles of client {name}")
 
     def start(self, from_us: int, within_us: int) -> None:
         """It comes at the time of its habits, or else at any within the given span."""
@@ -152,7 +154,10 @@ class Actor:
             payload(random, self._size())
             for _ in range(random.choice((1, 1, 1, random.randint(1, habits.batch_max))))
         ]
-        client.send(groups, random.choice(habits.services), payloads, random.random() < habits.self_discard)
+        service, self_discard = random.choice(habits.services), random.random() < habits.self_discard
+        is_single = len(payloads) > 1 and self._division.random() < habits.singly
+        for bundle in [[body] for body in payloads] if is_single else [payloads]:
+            client.send(groups, service, bundle, self_discard)
 
     def _size(self) -> int:
         random = self._random

@@ -27,7 +27,8 @@
     ...         payloads
 
 The client writes everything but the fields marked *, which its daemon stamps in place. The daemon also
-corrects a `sent_us` that no working clock shows (`sane_sent_us`). Integers are big-endian. A daemon reads the
+corrects a `sent_us` that no working clock shows (`sane_sent_us`), and may make one bundle of several of one
+session (`wire.gathering`). Integers are big-endian. A daemon reads the
 header and the names; payloads are touched by the two clients only, except for the stamp of a batch, which the
 sender's daemon checks.
 
@@ -39,7 +40,7 @@ source that sends needs no updates; and there is room for extensions.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import repeat
 from struct import Struct as Layout
 from typing import NamedTuple
 
@@ -107,7 +108,7 @@ _BEYOND_COUNTERS = ~limits.COUNTER_MAX
 assert limits.COUNTER_MAX & limits.COUNTER_MAX + 1 == 0
 
 
-class Header(Struct, frozen=True):
+class Header(Struct, frozen=True, gc=False):
     """A bundle's header, parsed."""
 
     length: int
@@ -183,11 +184,12 @@ def _split_names(area: bytes) -> tuple[str, ...]:
     return tuple(names)
 
 
+_ONE_LENGTH = Layout("!I")
 _LENGTH_TABLE_KEPT = 64
 _length_tables: dict[int, Layout] = {}
 
 
-def _lengths(count: int) -> Layout:
+def length_table(count: int) -> Layout:
     """The layout of a table of `count` lengths; small ones are kept, for large ones it hardly matters."""
     layout = _length_tables.get(count)
     if layout is None:
@@ -211,10 +213,15 @@ def encode(
 ) -> list[bytes]:
     """A bundle, unstamped, as buffers for one scatter-gather write."""
     count = len(payloads)
-    lengths = list(map(len, payloads))
-    table = _lengths(count).pack(*lengths)
+    if count == 1:
+        size_bytes = len(payloads[0])
+        table = _ONE_LENGTH.pack(size_bytes)
+    else:
+        lengths = [*map(len, payloads)]
+        size_bytes = sum(lengths)
+        table = length_table(count).pack(*lengths)
     area = extension_fields.encode(extensions) if extensions else b""
-    length = HEADER_BYTES + len(names) + len(area) + len(table) + sum(lengths)
+    length = HEADER_BYTES + len(names) + len(area) + 4 * count + size_bytes
     header = _HEADER.pack(
         length, FRAME_KIND_BUNDLE, service, flags, len(names), count, tag,
         0, 0, 0, 0, 0, 0, 0, 0, 0, sent_us, marks, group_count, len(area),
@@ -349,7 +356,7 @@ def _check_messages(bundle: bytes | bytearray | memoryview, header: Header) -> N
 def _check_lengths(bundle: bytes | bytearray | memoryview, header: Header) -> tuple[int, ...]:
     """The lengths of the payloads; BadFrame if these do not fill the bundle."""
     count, table = header.message_count, _table_at(header)
-    lengths = (_length_tables.get(count) or _lengths(count)).unpack_from(bundle, table)
+    lengths = (_length_tables.get(count) or length_table(count)).unpack_from(bundle, table)
     if table + 4 * count + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
     return lengths
@@ -427,16 +434,20 @@ def at_place(bundle: bytes | bytearray | memoryview, place: int) -> bytearray:
 def payloads(bundle: bytes | memoryview, header: Header) -> list[bytes]:
     """Each message's payload."""
     count = header.message_count
-    table = _table_at(header)
-    start = table + 4 * count
-    lengths = _lengths(count).unpack_from(bundle, table)
-    ends = list(accumulate(lengths, initial=start))
-    if ends[-1] != header.length:
+    table_at = _table_at(header)
+    start = table_at + 4 * count
+    lengths = length_table(count).unpack_from(bundle, table_at)
+    if start + sum(lengths) != header.length:
         raise BadFrame("bundle: payloads do not fill it")
     if count == 1:
         return [bytes(bundle[start:])]
-    data = bytes(bundle)
-    return [data[begin:end] for begin, end in pairwise(ends)]
+    # One layout cuts all of them in one call, which takes a third of the time of a slice for each.
+    table = bytes(bundle[table_at:start])
+    if table == table[:4] * count:
+        fields = f"{lengths[0]}s" * count
+    else:
+        fields = "%ds" * count % lengths
+    return list(Layout(fields).unpack_from(bundle, start))
 
 
 def decode(bundle: bytes | memoryview) -> list[Message]:
@@ -454,4 +465,4 @@ def decode(bundle: bytes | memoryview) -> list[Message]:
         sender, tuple(groups), header.service, header.tag,
         header.daemon, header.incarnation, header.session, sequence, header.lts, header.sent_us, batch,
     )  # fmt: skip
-    return [Message(payload, envelope, index) for index, payload in enumerate(bodies)]
+    return list(map(Message, bodies, repeat(envelope), range(len(bodies))))

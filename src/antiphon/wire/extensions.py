@@ -37,7 +37,7 @@ _HEAD = Layout("!HH")
 HEAD_BYTES = _HEAD.size
 
 
-class Extension(Struct, frozen=True):
+class Extension(Struct, frozen=True, gc=False):
     """One field."""
 
     type: int

@@ -217,10 +217,11 @@ def split(buffer: memoryview) -> tuple[list[tuple[int, memoryview]], int, int]:
     frames: list[tuple[int, memoryview]] = []
     at = 0
     end = len(buffer)
+    head, most = HEAD.unpack_from, limits.FRAME_MAX_BYTES  # a client may send each message by itself
     while end - at >= HEAD_BYTES:
-        length, kind = HEAD.unpack_from(buffer, at)
+        length, kind = head(buffer, at)
         if kind == FRAME_KIND_BUNDLE:
-            if not HEAD_BYTES <= length <= limits.FRAME_MAX_BYTES:
+            if not HEAD_BYTES <= length <= most:
                 raise BadFrame("frame: bundle with an impossible length")
         elif kind == KIND_CONTROL:
             if not HEAD_BYTES <= length <= limits.CONTROL_FRAME_MAX_BYTES:

@@ -1,5 +1,7 @@
 """The requests of clients, checked and queued in the order in which they come."""
 
+from collections.abc import Sequence
+
 from antiphon import limits
 from antiphon.core.groups.delivery import Frames
 from antiphon.core.groups.sessions import Pending, Session, Sessions
@@ -76,11 +78,28 @@ class Requests:
             message_max_bytes=limits.MESSAGE_MAX_BYTES,
         )
 
-    def submit(self, session: Session, bundle: bytearray) -> None:
-        """Queue a client's bundle; BadFrame if it is not what a client may send."""
-        header = bundles.parse_from_client(bundle)
-        self._check_names(header.names, session)
-        self._sessions.put(session, Pending(bundle, bundles.correct_sent_us(bundle, header)))
+    def submit(self, session: Session, data: Sequence[bytearray | memoryview]) -> None:
+        """Queue a client's bundles; BadFrame for the first one that is not what a client may send.
+
+        One that waits is joined by those behind it that differ from it in their messages alone
+        (`wire.gathering`): they have one turn and travel as one.
+        """
+        sessions = self._sessions
+        at = 0
+        while at < len(data):
+            taken = sessions.gather_run(session, data, at)
+            if taken:
+                at += taken
+                continue
+            bundle = data[at]
+            if type(bundle) is not bytearray:
+                bundle = bytearray(bundle)
+            header = bundles.parse_from_client(bundle)
+            self._check_names(header.names, session)
+            header = bundles.correct_sent_us(bundle, header)
+            if not sessions.gather(session, bundle, header):
+                sessions.put(session, Pending(bundle, header))
+            at += 1
 
     def _check_names(self, area: bytes, session: Session) -> None:
         """Clients send as themselves only, and to names that can exist."""

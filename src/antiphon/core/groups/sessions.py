@@ -1,7 +1,7 @@
 """Sessions: the clients of this daemon, their requests, and which session may send next."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -11,14 +11,26 @@ from antiphon.types import PRIORITY_MAX, SlowPolicy, private_name
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Header
 from antiphon.wire.events import GroupEvent
+from antiphon.wire.gathering import Gathering, are_alike
 
 
 class Pending(Struct):
-    """A bundle of a session that waits for its turn to be ordered."""
+    """A bundle of a session that waits for its turn to be ordered, and those that will travel with it."""
 
     bundle: bytearray
     header: Header
     event: GroupEvent | None = None
+    gathering: Gathering | None = None
+    """What it has become one with, once there is something."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all that waits here."""
+        return len(self.bundle) if self.gathering is None else self.gathering.came_bytes
+
+    def joined(self) -> "Pending":
+        """The one bundle that travels."""
+        return self if self.gathering is None else Pending(*self.gathering.join())
 
 
 class Session:
@@ -197,9 +209,37 @@ class Sessions:
         if not session.input:
             self._queue(session)
         session.input.append(pending)
-        session.input_bytes += len(pending.bundle)
-        self.input_bytes += len(pending.bundle)
+        self._grew(session, len(pending.bundle))
         self.waiting += 1
+
+    def gather(self, session: Session, bundle: bytearray, header: Header) -> bool:
+        """Let a bundle travel with the one that the session sent before it, if that still waits and the two
+        differ in nothing but their messages."""
+        if not session.input:
+            return False
+        last = session.input[-1]
+        if last.event is not None or not are_alike(last.header, header):
+            return False
+        if last.gathering is None:
+            last.gathering = Gathering(last.bundle, last.header)
+        if not last.gathering.add(bundle, header):
+            return False
+        self._grew(session, header.length)
+        return True
+
+    def gather_run(self, session: Session, bundles: Sequence[bytearray | memoryview], at: int) -> int:
+        """As `gather`, for as many of these unchecked bundles, from `at` on, as have the header of those that
+        are being gathered already; how many."""
+        if not session.input or (gathering := session.input[-1].gathering) is None:
+            return 0
+        before_bytes = gathering.came_bytes
+        taken = gathering.add_run(bundles, at)
+        self._grew(session, gathering.came_bytes - before_bytes)
+        return taken
+
+    def _grew(self, session: Session, size_bytes: int) -> None:
+        session.input_bytes += size_bytes
+        self.input_bytes += size_bytes
 
     def _queue(self, session: Session) -> None:
         """Let a session wait for its turn among those of its priority."""
@@ -249,14 +289,13 @@ class Sessions:
     def _take_first(self, session: Session) -> Pending:
         """The first bundle of the session that has the turn."""
         pending = session.input.popleft()
-        session.input_bytes -= len(pending.bundle)
-        self.input_bytes -= len(pending.bundle)
+        self._grew(session, -pending.size_bytes)
         self.waiting -= 1
         if session.input:
             self._turns[session.priority].append(session)
         else:
             self._end_turns(session.priority)
-        return pending
+        return pending.joined()
 
     def _end_turns(self, priority: int) -> None:
         """A priority is out of use when none of its sessions waits."""
