@@ -89,7 +89,8 @@ PROOF_ROUNDS = 2
 """How many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
 that time does not explain is believed: one packet proves nothing."""
 PROOF_RETRY_US = 100_000
-"""A question that was not answered is asked again at the next such packet, but not more often than this."""
+"""A question that was not answered is asked again at the next such packet, but not more often than this. It
+stays the same question: an answer to its first sending counts, however long its path."""
 ROUND_TRIP_MAX_US = 60_000_000
 """A longer time between a packet and its answer was no round trip, and says nothing about the path."""
 TRAIN_MAX_BYTES = 65_000
