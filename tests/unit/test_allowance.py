@@ -60,7 +60,13 @@ class Paths:
             self._look()
 
     def _look(self) -> None:
-        self.allowance.sample(self.ordered_bytes, self.stable_bytes, self.now_us)
+        is_used = self.under_way_bytes >= self.allowance.used_from_bytes
+        self.allowance.sample(
+            self.ordered_bytes,
+            self.stable_bytes,
+            self.now_us,
+            is_dry=is_used and self._free_us <= self.now_us,
+        )
 
 
 def flooded(rate: int = 20_000_000, time_us: int = 80_000, **options: int) -> Paths:
@@ -72,9 +78,9 @@ def flooded(rate: int = 20_000_000, time_us: int = 80_000, **options: int) -> Pa
 
 @pytest.mark.parametrize("rate", [3_000_000, 20_000_000, 60_000_000])
 @pytest.mark.parametrize("time_us", [30_000, 80_000, 130_000])
-def test_a_flood_has_twice_of_what_the_paths_hold_under_way(rate: int, time_us: int) -> None:
+def test_a_flood_has_half_as_much_again_as_the_paths_hold_under_way(rate: int, time_us: int) -> None:
     paths = flooded(rate, time_us)
-    expected_bytes = max(2 * paths.held_bytes, limits.ALLOWANCE_MIN_BYTES)
+    expected_bytes = max(3 * paths.held_bytes // 2, limits.ALLOWANCE_MIN_BYTES)
     assert paths.allowance.bytes == pytest.approx(expected_bytes, rel=0.2, abs=2 * BUNDLE_BYTES)
     before = paths.stable_bytes
     paths.run(1_000_000)
@@ -104,6 +110,19 @@ def test_it_is_never_less_than_the_floor_or_the_ceiling() -> None:
 
 def test_a_daemon_that_is_alone_has_the_ceiling() -> None:
     assert Allowance(CEILING_BYTES, 0, is_alone=True, now_us=0).bytes == CEILING_BYTES
+
+
+def test_what_was_ordered_before_the_view_began_says_nothing() -> None:
+    """Bundles that helped to form the view are stable when it has begun, or soon after."""
+    paths = Paths(20_000_000, 80_000)
+    paths.ordered_bytes, paths.stable_bytes = 5_000, 3_000
+    paths._look()
+    paths.stable_bytes = 4_000
+    paths._look()
+    assert paths.allowance.least_us is None
+    paths.stable_bytes = 5_000
+    paths.run(1_000_000)
+    assert paths.allowance.least_us is not None and paths.allowance.least_us >= paths.time_us
 
 
 def test_announcements_that_come_later_under_a_flood_are_allowed_for() -> None:
@@ -172,3 +191,12 @@ def test_its_own_queue_is_not_taken_for_a_longer_path() -> None:
     assert paths.allowance.bytes == pytest.approx(allowed, rel=0.2)
     assert sorted(paths.times_us)[-len(paths.times_us) // 20] <= 3 * paths.time_us
     assert paths.stable_bytes - before >= 0.97 * 60 * paths.rate
+
+
+def test_it_does_not_shrink_where_it_is_itself_the_limit() -> None:
+    """Losses keep the stable line back for long, and the links have nothing to send meanwhile."""
+    paths = flooded()
+    allowed = paths.allowance.bytes
+    paths.time_us = 300_000
+    paths.run(9_000_000)
+    assert paths.allowance.bytes >= 0.9 * allowed

@@ -78,9 +78,21 @@ class Admission:
 
     def look(self, now_us: int) -> None:
         """The order has drawn its lines again: find out what that says about the paths."""
-        order = self._node.order
-        stable_bytes = order.own_stable_bytes
-        self.allowance.sample(stable_bytes + order.own_unstable_bytes, stable_bytes, now_us)
+        node, allowance = self._node, self.allowance
+        order = node.order
+        stable_bytes, unstable_bytes = order.own_stable_bytes, order.own_unstable_bytes
+        is_dry = unstable_bytes >= allowance.used_from_bytes and not any(
+            way.waiting_bytes for way in self._ways()
+        )
+        allowance.sample(stable_bytes + unstable_bytes, stable_bytes, now_us, is_dry=is_dry)
+
+    def _ways(self) -> "list[Link | SiteLink]":
+        """All that carries bundles away from this daemon."""
+        node = self._node
+        ways: list[Link | SiteLink] = [*node.working_links.values()]
+        if node.working_site_link is not None:
+            ways.append(node.working_site_link)
+        return ways
 
     def may_go_on(self, now_us: int) -> bool:
         """Whether a bundle waits that may be ordered now."""
@@ -126,11 +138,8 @@ class Admission:
         share_bytes = min(
             node.config.settings.unstable_bytes // limits.PRIORITY_SHARE, self.allowance.used_from_bytes
         )
-        ways: list[Link | SiteLink] = [*node.working_links.values()]
-        if node.working_site_link is not None:
-            ways.append(node.working_site_link)
         if node.order.own_unstable_bytes >= share_bytes or any(
-            way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in ways
+            way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in self._ways()
         ):
             return active
         return 0

@@ -4,16 +4,18 @@ Whatever is ordered and not yet everywhere is on a path or waits in front of one
 ordered later comes after it. So a daemon that orders more than its paths hold makes every session wait for
 the surplus, and gains nothing. Two figures say what the paths hold, as in BBR (Cardwell and others, 2016):
 the greatest rate at which bundles became stable of late, and the least time that one took from its order to
-its stability. Their product is under way when the paths are full and no queue stands. A daemon may have twice
-as much: then its links always have the next packets at hand, and a path that carries more than was thought
-shows it. The rate that is measured then is greater, so that the allowance doubles with each round for as long
-as the paths follow. This one rule is the start-up of a view, and the way up again after a pause, a loss or a
-change of the path.
+its stability. Their product is under way when the paths are full and no queue stands. A daemon may have half
+as much again: then its links always have the next packets at hand, and a path that carries more than was
+thought shows it. After a round whose rate was greater by a quarter than any of late it may have twice the
+product, so that the allowance doubles with each round for as long as the paths follow. This one rule is the
+start-up of a view, and the way up again after a pause, a loss or a change of the path.
 
 A *round* begins when bundles are ordered, and ends when all of them are stable. What became stable meanwhile
 is a sample of the rate, and the time until the first of them was stable is one of the time.
-- A rate counts in full if three quarters of the allowance were in use. Otherwise it is what the
-  sessions sent, and counts only if it is greater than what is known. So idle times change nothing.
+- A rate counts in full if three quarters of the allowance were in use, and the links did not run dry
+  meanwhile. Otherwise it is what the sessions sent, or what the allowance let through, and counts only if it
+  is greater than what is known. So idle times change nothing, and the allowance does not shrink where it is
+  itself what limits the rate: where losses, say, keep the stable line back.
 - The greatest rate of the last `limits.ALLOWANCE_RATE_ROUNDS` rounds, and at least of the last second, is in
   force: a member that stands still for less does not lower it. Where rounds take long, two of them suffice.
 - To the least time, `slack_us` is added, unmeasured: idle sources announce at once under light load and up to
@@ -33,7 +35,10 @@ on bounded buffers.
 
 from antiphon import limits
 
-GAIN = 2
+GAIN_PERCENT = 150
+GROWING_PERCENT = 200
+GROWTH_PERCENT = 125
+"""A rate that is so much of the greatest one so far is growing."""
 
 
 class Allowance:
@@ -44,12 +49,13 @@ class Allowance:
         self.bytes = ceiling_bytes if is_alone else min(limits.ALLOWANCE_START_BYTES, ceiling_bytes)
         """Bundles are ordered as long as less than this is under way."""
         self._slack_us = slack_us
-        self._ordered_bytes = 0
+        self._ordered_bytes = 1 << 62  # what was ordered before the first sample brings no round
         self._mark_bytes: int | None = None  # all that was ordered when the round began; None: there is none
         self._first_bytes: int | None = None  # all that was ordered before that; None: the time is known
         self._began_us = now_us
         self._began_stable_bytes = 0
         self._was_used = False
+        self._ran_dry = False
         # Of this window and the one before it.
         self._rates = [0, 0]
         self._rate_rounds = 0
@@ -57,6 +63,7 @@ class Allowance:
         self._times_us = [limits.NEVER_US, limits.NEVER_US]
         self._times_since_us = now_us
         self._is_draining = False
+        self._is_growing = False
 
     @property
     def rate_bytes_per_s(self) -> int:
@@ -74,13 +81,15 @@ class Allowance:
         """From here on most of the allowance is in use: the rest is for sessions of higher priority."""
         return self.bytes - self.bytes // 4
 
-    def sample(self, ordered_bytes: int, stable_bytes: int, now_us: int) -> None:
-        """So much was ordered here in this view, of which so much is stable. To be called after each step
-        that changes one of the two; the cost is that of a few comparisons."""
+    def sample(self, ordered_bytes: int, stable_bytes: int, now_us: int, *, is_dry: bool = False) -> None:
+        """So much was ordered here in this view, of which so much is stable. `is_dry`: most of the allowance
+        is in use, and nothing waits for any link. To be called after each step that changes one of the
+        figures; the cost is that of a few comparisons."""
+        is_used = ordered_bytes - stable_bytes >= self.used_from_bytes
         mark_bytes = self._mark_bytes
         if mark_bytes is not None:
-            if ordered_bytes - stable_bytes >= self.used_from_bytes:
-                self._was_used = True
+            self._was_used = self._was_used or is_used
+            self._ran_dry = self._ran_dry or is_dry
             if self._first_bytes is not None and stable_bytes > self._first_bytes:
                 self._first_bytes = None
                 self._times_us[0] = min(self._times_us[0], max(1, now_us - self._began_us))
@@ -88,9 +97,10 @@ class Allowance:
                 self._ordered_bytes = ordered_bytes  # the next round begins when the queue is gone
                 return
         if self._mark_bytes is None and ordered_bytes > self._ordered_bytes and ordered_bytes > stable_bytes:
-            self._mark_bytes, self._first_bytes = ordered_bytes, self._ordered_bytes
+            self._mark_bytes = ordered_bytes
+            self._first_bytes = max(self._ordered_bytes, stable_bytes)
             self._began_us, self._began_stable_bytes = now_us, stable_bytes
-            self._was_used = ordered_bytes - stable_bytes >= self.used_from_bytes
+            self._was_used, self._ran_dry = is_used, is_dry
         self._ordered_bytes = ordered_bytes
 
     def _end_round(self, stable_bytes: int, now_us: int) -> bool:
@@ -98,9 +108,10 @@ class Allowance:
         self._mark_bytes = None
         took_us = max(1, now_us - self._began_us)
         rate = (stable_bytes - self._began_stable_bytes) * 1_000_000 // took_us
+        self._is_growing = rate * 100 >= max(self._rates) * GROWTH_PERCENT
         if self._is_draining:
             self._is_draining = False
-        elif self._was_used:
+        elif self._was_used and not self._ran_dry:
             self._count_round(now_us)
             self._rates[0] = max(self._rates[0], rate)
         elif rate > max(self._rates):
@@ -126,5 +137,6 @@ class Allowance:
     def _worth(self) -> int:
         """The allowance that follows from what is known."""
         held_bytes = max(self._rates) * (min(self._times_us) + self._slack_us) // 1_000_000
-        allowed_bytes = held_bytes // 2 if self._is_draining else GAIN * held_bytes
+        percent = GROWING_PERCENT if self._is_growing else GAIN_PERCENT
+        allowed_bytes = held_bytes // 2 if self._is_draining else held_bytes * percent // 100
         return min(max(allowed_bytes, limits.ALLOWANCE_MIN_BYTES), self.ceiling_bytes)
