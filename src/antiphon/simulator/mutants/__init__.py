@@ -5,6 +5,7 @@ properties it must break within how many seeds of which scenario. A mutant that 
 oracle or in the scenarios.
 """
 
+from antiphon.simulator.mutants.allowance import ALLOWANCE
 from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.groups import GROUPS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
@@ -20,5 +21,6 @@ from antiphon.simulator.mutants.streams import STREAMS
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
-    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING
+    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
+    *ALLOWANCE,
 )  # fmt: skip
