@@ -94,7 +94,8 @@ PROOF_ROUNDS = 2
 """How many times in a row a daemon must answer a question of ours, and show the same clocks, before a jump
 that time does not explain is believed: one packet proves nothing."""
 PROOF_RETRY_US = 100_000
-"""A question that was not answered is asked again at the next such packet, but not more often than this."""
+"""A question that was not answered is asked again at the next such packet, but not more often than this. It
+stays the same question: an answer to its first sending counts, however long its path."""
 ROUND_TRIP_MAX_US = 60_000_000
 """A longer time between a packet and its answer was no round trip, and says nothing about the path."""
 TRAIN_MAX_BYTES = 65_000
@@ -135,6 +136,21 @@ STREAM_STRANGERS_MAX = 64
 # Ordering -------------------------------------------------------------------------------------------------
 UNSTABLE_MAX_BYTES = 16 * 1024 * 1024
 """Own bundles not yet known to be everywhere; beyond it a daemon stops reading its clients."""
+ALLOWANCE_MIN_BYTES = 64 * 1024
+"""The least of them at which it does, whatever was measured: a full bundle is under way and the next one
+behind it."""
+ALLOWANCE_START_BYTES = 256 * 1024
+"""The same at the start of a view, when nothing was measured: it doubles with each round that shows that the
+paths carry more."""
+ALLOWANCE_RATE_ROUNDS = 8
+"""The greatest rate at which bundles became everywhere counts for so many rounds at least, and"""
+ALLOWANCE_RATE_US = 1_000_000
+"""for so long: longer than a pause of a member that is none of the paths'. Where rounds take long, it"""
+ALLOWANCE_RATE_MAX_US = 2_000_000
+"""counts for two rounds, and for so long."""
+ALLOWANCE_TIME_US = 10_000_000
+"""How often a daemon that floods looks how long its bundles take without a queue: it costs about one round
+in which the paths are half empty, as rarely as in BBR."""
 REASSEMBLY_MAX_BYTES = 4 * (UNSTABLE_MAX_BYTES + FRAME_MAX_BYTES)
 """Fragments of incomplete bundles of one source: more than a correct source can have under way."""
 UNRELIABLE_REASSEMBLY_MAX_BYTES = 32 * 1024 * 1024
@@ -262,7 +278,8 @@ PRIORITY_TURNS = 16
 """How many bundles of higher priority may be taken in a row while one of lower priority waits."""
 PRIORITY_SHARE = 8
 """While a session of higher priority is active, those of lower priority go on only as long as less than this
-part (an eighth) of `unstable_bytes` is under way: what is under way cannot be overtaken."""
+part (an eighth) of `unstable_bytes`, and three quarters of the allowance, is under way: what is under way
+cannot be overtaken."""
 PRIORITY_QUEUE_BYTES = 128 * 1024
 """Sessions of lower priority also stop while more than this waits for any link."""
 PRIORITY_ACTIVE_US = 1_000_000

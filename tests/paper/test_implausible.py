@@ -215,6 +215,16 @@ def test_wall_clocks_that_are_wrong_by_years_do_not_keep_daemons_apart(
     assert all(node.clock < limits.LTS_CEILING for node in cluster.nodes)
 
 
+@pytest.mark.parametrize("delay_us", [60_000, 150_000, 300_000])
+def test_a_daemon_that_is_days_ahead_is_believed_over_a_long_path(
+    delay_us: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Every answer is under way while the question is repeated."""
+    monkeypatch.setattr(Apart, "walls_us", (0, 3 * YEAR_US // 365, 0))
+    cluster = Apart(2, delay_us)
+    flows(cluster, cluster.members(), b"all")
+
+
 def test_a_daemon_that_comes_back_years_ahead_loses_no_time(monkeypatch: pytest.MonkeyPatch):
     """Its clock started right, and that of the others years ago: this is what a restart looks like."""
     times = []

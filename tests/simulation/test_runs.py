@@ -67,6 +67,8 @@ def complaint(outcome: Outcome) -> str:
         ("uneven", 0, 3),
         ("holes", 0, 2),
         ("heavy", 0, 4),
+        ("far", 0, 3),
+        pytest.param("far", 3, 12, marks=pytest.mark.long),
         ("crowds", 0, 2),
         pytest.param("crowds", 2, 2, marks=pytest.mark.long),
         ("twins", 0, 3),

@@ -7,10 +7,11 @@ import pytest
 from msgspec import structs
 from test_plans import SECOND_US, played, small_plan, views_of
 
+from antiphon.config import LinkConfig
 from antiphon.core.membership.exclusions import TWINS
 from antiphon.simulator.incidents import AnyIncident, Crowd, Trouble, Twin
-from antiphon.simulator.network import Corrupt, Delay, Oversize
-from antiphon.simulator.plan import Daemon, Site
+from antiphon.simulator.network import Bandwidth, Corrupt, Delay, Oversize
+from antiphon.simulator.plan import Daemon, Plan, Route, Site
 from antiphon.simulator.play import play
 from antiphon.simulator.run import run_plan, run_seed
 from antiphon.simulator.scenarios import SCENARIOS, plan_of
@@ -51,6 +52,21 @@ def test_large_packets_get_lost_and_small_ones_do_not() -> None:
     path.recover(Oversize(400))
     path.suffer(Oversize(400, rate=0.5))
     assert path.is_whole
+
+
+@pytest.mark.parametrize("latency_us", [1_000, 100_000])
+@pytest.mark.parametrize("bytes_per_s", [4_000, 8_000, 16_000])
+def test_daemons_find_each_other_over_a_thin_path(bytes_per_s: int, latency_us: int) -> None:
+    """A path of 64 kbit/s carries a full packet in 175 ms, and must have room for small beats beside them."""
+    thin = (Bandwidth(bytes_per_s, bytes_per_s // 2),)
+    sites = tuple(Site(f"s{number}", (Daemon(f"d{number}"),)) for number in range(2))
+    stage = Stage(Plan("thin", 0, sites, (Route(LinkConfig(("s0", "s1")), latency_us, thin, thin),), (), 0))
+    world = stage.world
+    world.run(10 * SECOND_US)
+    assert world.has_formed([(0, 1)])
+    view = world.hosts[0].node.view
+    world.run(40 * SECOND_US)
+    assert world.hosts[0].node.view is view, "and stay together"
 
 
 @pytest.mark.parametrize("is_oneway", [True, False])

@@ -75,6 +75,23 @@ def test_a_daemon_that_is_years_ahead_and_stands_by_it_is_believed(years: int) -
     assert doubter.hear(lts=ahead + limits.LTS_LEAD) == ""
 
 
+@pytest.mark.parametrize("round_trip_us", [limits.PROOF_RETRY_US, 350_000, 2_000_000])
+def test_an_answer_counts_that_was_under_way_when_the_question_was_repeated(round_trip_us: int) -> None:
+    """Over a long path every answer is."""
+    doubter = Doubter()
+    ahead = START + (YEAR_US << 10)
+    questions: list[int] = []
+    for at_us in range(NOW_US, NOW_US + 3 * round_trip_us, 50_000):  # a beat that asks comes so often
+        doubter.now_us = at_us
+        echo_us = max((asked_us for asked_us in questions if asked_us <= at_us - round_trip_us), default=0)
+        if not doubter.hear(lts=ahead, echo_us=echo_us):
+            assert at_us - NOW_US <= 2 * round_trip_us + 100_000
+            return
+        if doubter.asks():
+            questions.append(at_us)
+    raise AssertionError(f"never believed, asked {len(questions)} times")
+
+
 def test_one_packet_is_not_believed_however_often_it_comes() -> None:
     """It does not echo what we asked since."""
     doubter = Doubter()

@@ -1,10 +1,12 @@
 """Another daemon as one hears it: evidence in both directions, round trips and probing."""
 
+from itertools import pairwise
+
 import pytest
 from msgspec import structs
 
 from antiphon.config.timing import PRESETS
-from antiphon.core.membership.peers import Peer
+from antiphon.core.membership.peers import PROOF_EVERY_US, PROOF_LASTS_US, Peer
 from antiphon.wire.membership import Beat
 
 LAN = PRESETS["lan"]
@@ -18,6 +20,8 @@ BEAT = Beat(
 def peer_that_said(*beats: Beat, incarnation: int = 11, now_us: int = NOW_US) -> Peer:
     peer = Peer(4, 0)
     for beat in beats:
+        if beat.echo_us:
+            assert peer.is_next_full(LAN, beat.echo_us)
         peer.hear(incarnation, beat, now_us, LAN)
     return peer
 
@@ -75,6 +79,53 @@ def test_round_trips_are_measured_by_answers_only() -> None:
     assert (peer.rtt_us, peer.rtt_variance_us) == (2_000, 1_000)
     peer.hear(11, structs.replace(BEAT, echo_us=NOW_US - 1_200, question=False), NOW_US, LAN)
     assert (peer.rtt_us, peer.rtt_variance_us) == (1_900, 950)
+
+
+# Full packets -----------------------------------------------------------------------------------------------
+
+
+def test_an_answer_to_a_small_question_does_not_prove_that_full_packets_get_through() -> None:
+    peer = Peer(4, 0)
+    assert peer.is_next_full(LAN, NOW_US)
+    assert not peer.is_next_full(LAN, NOW_US + 10)
+    peer.hear(11, structs.replace(BEAT, echo_us=NOW_US + 10), NOW_US + 20, LAN)
+    assert not peer.is_live(0, NOW_US + 20)
+    peer.hear(11, structs.replace(BEAT, echo_us=NOW_US), NOW_US + 30, LAN)
+    assert peer.is_live(0, NOW_US + 30)
+    assert not peer.is_live(0, NOW_US + 31 + PROOF_LASTS_US), "a path does not stay as it was"
+
+
+def test_all_beats_of_one_instant_have_one_size() -> None:
+    """An echo names the instant only: it must not be of a small answer beside a full question."""
+    peer = Peer(4, 0)
+    assert not peer.is_next_full(LAN, NOW_US, question=False)
+    assert not peer.is_next_full(LAN, NOW_US)
+    assert peer.is_next_full(LAN, NOW_US + 1)
+    assert peer.is_next_full(LAN, NOW_US + 1, question=False)
+
+
+def test_full_questions_that_are_not_answered_come_ever_later() -> None:
+    """A path of 64 kbit/s is busy with one of them for 175 ms."""
+    peer = Peer(4, NOW_US)
+    asked = [NOW_US + at for at in range(0, 4_000_000, 5_000) if peer.is_next_full(LAN, NOW_US + at)]
+    assert [later - sooner for sooner, later in pairwise(asked)][:5] == [
+        30_000, 60_000, 120_000, 240_000, 480_000
+    ]  # fmt: skip
+    assert asked[-1] - asked[-2] == LAN.probe_max_us
+
+
+def test_after_a_proof_questions_are_small_for_a_while() -> None:
+    peer = peer_that_said(structs.replace(BEAT, echo_us=NOW_US))
+    assert not peer.is_next_full(LAN, NOW_US + PROOF_EVERY_US - 1)
+    assert peer.is_next_full(LAN, NOW_US + PROOF_EVERY_US)
+
+
+def test_a_link_that_failed_makes_the_last_proof_void() -> None:
+    peer = peer_that_said(structs.replace(BEAT, echo_us=NOW_US))
+    peer.must_prove = False  # there was a link
+    peer.doubt(NOW_US + 1)
+    assert not peer.is_live(0, NOW_US + 1)
+    assert peer.is_next_full(LAN, NOW_US + 1)
 
 
 def answering(peer: Peer, from_us: int, until_us: int, every_us: int) -> None:
@@ -135,13 +186,17 @@ def test_a_peer_that_is_missed_and_answers_is_asked_as_a_link_would_be() -> None
 
 def test_another_process_has_no_bad_habits_yet() -> None:
     peer = peer_that_said(BEAT, now_us=NOW_US - 1)
+    assert peer.is_next_full(LAN, NOW_US)
     for _ in range(5):
         peer.damping.lost(LAN, NOW_US)
     peer.hear(11, structs.replace(BEAT, clock_us=8_000_000, echo_us=NOW_US), NOW_US + 10, LAN)
     assert not peer.is_live(0, NOW_US + 10)
-    peer.hear(12, structs.replace(BEAT, echo_us=NOW_US), NOW_US + 10, LAN)
+    assert peer.is_next_full(LAN, NOW_US + 10 + PROOF_EVERY_US)
+    peer.hear(
+        12, structs.replace(BEAT, echo_us=NOW_US + 10 + PROOF_EVERY_US), NOW_US + 10 + PROOF_EVERY_US, LAN
+    )
     assert peer.damping.losses == 0
-    assert peer.is_live(0, NOW_US + 10)
+    assert peer.is_live(0, NOW_US + 10 + PROOF_EVERY_US)
 
 
 def test_an_invitation_is_remembered() -> None:

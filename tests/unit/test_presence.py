@@ -34,6 +34,7 @@ class Daemon:
             lts=0,
             representative=sender if representative is None else representative,
         )
+        self.presence.peers[sender].is_next_full(self.presence.timing, NOW_US)
         self.presence.peers[sender].hear(100 + sender, beat, NOW_US, self.presence.timing)
 
     def learn(self, daemon: int, *live: int) -> None:

@@ -232,7 +232,9 @@ def _ordering(ordering: dict[str, Any], daemon: str) -> str:
         for service, line, slowest in lines
         if line < ordering["clock"] and slowest != daemon
     ]
-    return "; ".join([f"ordering: {held} not known to be everywhere", *waits])
+    allowed = ordering.get("allowed_bytes")  # daemons of an earlier version do not tell
+    allows = () if allowed is None else (f"{allowed:,} bytes of its own are allowed",)
+    return "; ".join([f"ordering: {held} not known to be everywhere", *allows, *waits])
 
 
 def _delays(answer: dict[str, Any]) -> Iterator[str]:

@@ -7,13 +7,14 @@ So the queues after the daemon's choice are kept short for sessions of lower pri
 Follows: Spread paper 2 (a queue for each session, which allows priorities) and thesis 6.4.6 (no message of a
 client is taken while the groups are being put together).
 Deviations: the papers leave the global flow control open. Here a daemon orders nothing more while too many
-bytes of its own bundles are unstable; `groups.sessions` defines what priorities mean.
+bytes of its own bundles are unstable (`allowance`); `groups.sessions` defines what priorities mean.
 Checked by: tests/paper/test_flow.py, tests/paper/test_groups.py.
 """
 
 from typing import TYPE_CHECKING
 
 from antiphon import limits
+from antiphon.core.allowance import Allowance
 from antiphon.core.groups.sessions import Pending, Session
 from antiphon.core.groups.states import GOP
 from antiphon.wire.events import departures_bundle
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from antiphon.core.node import Node
     from antiphon.core.origin import Origin
 
+ANNOUNCEMENTS = 2
+"""Those that follow each other before a bundle of ours is known to be everywhere, each up to delta late: that
+the others have it, and that they know it of one another."""
+
 
 class Admission:
     """Lets the bundles that wait at a daemon into the order of its view."""
@@ -31,6 +36,9 @@ class Admission:
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._room_bytes = 0  # what may still be ordered before the driver has its turn
+        self._view = 0  # that of the allowance
+        self.allowance = Allowance(node.config.settings.unstable_bytes, 0, is_alone=True, now_us=0)
+        """What this daemon may have under way in the installed view."""
 
     @property
     def has_leave(self) -> bool:
@@ -40,7 +48,7 @@ class Admission:
         return (
             node.membership.standing.is_active
             and node.regrouping.state is GOP
-            and node.order.own_unstable_bytes < node.config.settings.unstable_bytes
+            and node.order.own_unstable_bytes < self.allowance.bytes
         )
 
     @property
@@ -60,9 +68,33 @@ class Admission:
         """
         return self._room_bytes <= 0
 
-    def begin(self) -> None:
+    def begin(self, now_us: int) -> None:
         """The driver has had its turn."""
-        self._room_bytes = self._node.config.settings.unstable_bytes
+        settings, view = self._node.config.settings, self._node.view
+        self._room_bytes = settings.unstable_bytes
+        if self._view != view.id:
+            self._view = view.id
+            slack_us = ANNOUNCEMENTS * int(settings.delta_ms * 1_000)
+            is_alone = len(view.members) == 1
+            self.allowance = Allowance(settings.unstable_bytes, slack_us, is_alone=is_alone, now_us=now_us)
+
+    def look(self, now_us: int) -> None:
+        """The order has drawn its lines again: find out what that says about the paths."""
+        node, allowance = self._node, self.allowance
+        order = node.order
+        stable_bytes, unstable_bytes = order.own_stable_bytes, order.own_unstable_bytes
+        is_dry = unstable_bytes >= allowance.used_from_bytes and not any(
+            way.waiting_bytes for way in self._ways()
+        )
+        allowance.sample(stable_bytes + unstable_bytes, stable_bytes, now_us, is_dry=is_dry)
+
+    def _ways(self) -> "list[Link | SiteLink]":
+        """All that carries bundles away from this daemon."""
+        node = self._node
+        ways: list[Link | SiteLink] = [*node.working_links.values()]
+        if node.working_site_link is not None:
+            ways.append(node.working_site_link)
+        return ways
 
     def may_go_on(self, now_us: int) -> bool:
         """Whether a bundle waits that may be ordered now."""
@@ -106,12 +138,11 @@ class Admission:
         active = node.sessions.active_priority(now_us)
         if not active:
             return 0
-        share_bytes = node.config.settings.unstable_bytes // limits.PRIORITY_SHARE
-        ways: list[Link | SiteLink] = [*node.working_links.values()]
-        if node.working_site_link is not None:
-            ways.append(node.working_site_link)
+        share_bytes = min(
+            node.config.settings.unstable_bytes // limits.PRIORITY_SHARE, self.allowance.used_from_bytes
+        )
         if node.order.own_unstable_bytes >= share_bytes or any(
-            way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in ways
+            way.waiting_bytes > limits.PRIORITY_QUEUE_BYTES for way in self._ways()
         ):
             return active
         return 0

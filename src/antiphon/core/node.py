@@ -561,12 +561,13 @@ class Node:
 
     def _settle_order(self, now_us: int) -> None:
         order, admission = self.engine.order, self.admission
-        admission.begin()
+        admission.begin(now_us)
         while True:
             self._origin.flush(now_us)
             if self.sessions.waiting and not order.ready:
                 admission.admit(self._origin, now_us)
             order.advance()
+            admission.look(now_us)
             if order.ready and not self.regrouping.deliver(order.ready, self._deliver):
                 self.is_settled = False
                 break

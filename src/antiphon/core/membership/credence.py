@@ -52,7 +52,9 @@ class _Claim(Struct):
     clock_us: int
     """The clock value of the newest beat with this claim, for our question to echo."""
     asked_us: int | None = None
-    """When the last question was sent; None: it is still to be sent."""
+    """When the question of this round was first sent; None: it is still to be sent. An answer to any of its
+    repetitions counts, and one that is under way when the question is repeated counts, too: otherwise no
+    answer would ever count over a path whose round trip is longer than the time between repetitions."""
     rounds: int = 0
 
 
@@ -107,7 +109,8 @@ class Credence:
         self._asked_us[sender] = now_us
         if claim is None:
             return 0
-        claim.asked_us = now_us
+        if claim.asked_us is None:
+            claim.asked_us = now_us
         return claim.clock_us
 
     # Doubts -----------------------------------------------------------------------------------------------

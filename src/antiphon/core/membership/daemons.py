@@ -197,6 +197,7 @@ class DaemonMembership:
         """This daemon was itself not running for so long: no other one is late because of that."""
         for peer in self.peers.values():
             peer.heard_us += pause_us
+            peer.proven_us += pause_us
             peer.damping.excuse(pause_us)
         self.standing.entered_us += pause_us
         self._search.changed_us += pause_us

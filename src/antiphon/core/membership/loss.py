@@ -92,7 +92,8 @@ class Loss:
             presence.leaving.went_on(number)
             return
         presence.flapping.fading |= {number}
-        presence.peers[number].must_prove |= reason is Reason.LINK_FAILED  # it was heard all the same
+        if reason is Reason.LINK_FAILED:  # it was heard all the same
+            presence.peers[number].doubt(now_us)
         self.lose(reason, number, detail, now_us)
 
     def stalled(self, waited_for: Collection[int], detail: str, now_us: int) -> None:

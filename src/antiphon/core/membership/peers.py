@@ -5,10 +5,14 @@ probing of thesis 6.1.5. Deviations: hearing a peer is not enough, because a lin
 only would make views come and go for ever: a peer counts as live only when its beats echo ours. Peers that
 are not in the view are probed for ever, with back-off in seconds. A peer that is lost again and again counts
 as live only when it has answered for a while without a break (`damping`); until then it is asked as often as
-a link gives signs of life, so that a break is noticed. Beats to a process with which there was no link yet,
-or whose link failed although it was heard, are as large as full packets until there is a link: a path may
-carry small beats and lose whatever is larger, and a view over such a path would fail with its first traffic.
+a link gives signs of life, so that a break is noticed. A process with which there was no link yet, or whose
+link failed although it was heard, must also prove that full packets get through: a path may carry small beats
+and lose whatever is larger, and a view over such a path would fail with its first traffic. The proof is an
+answer to a question that was as large as a full packet. Few questions are: on a path of 64 kbit/s a full
+packet takes as long as ten small ones, and beats that were all full would fill it for good.
 """
+
+from collections import deque
 
 from antiphon import limits
 from antiphon.core.membership.damping import Damping
@@ -17,6 +21,13 @@ from antiphon.core.membership.patience import BETTER_AFTER_US
 from antiphon.wire.membership import Beat
 
 _RTT_UNKNOWN_US = 0
+PROOF_LASTS_US = 6_000_000
+"""For how long a path on which a full packet got through counts as one that carries such packets."""
+PROOF_EVERY_US = 2_000_000
+"""When the next full packet after a proof is due: a path that carries one in two seconds has room for beats,
+and two of them may get lost while the last proof still counts."""
+FULL_UNDER_WAY = 8
+"""Full questions whose answers are recognised; they wait in the queue of a slow path for seconds."""
 
 
 class Peer:
@@ -50,8 +61,14 @@ class Peer:
         """Whether it is a member of the view to which a link should be and is not."""
         self.damping = Damping()
         self.must_prove = True
-        """Whether beats to it are as large as full packets, because such ones may not get through: then an
-        echo proves that they do."""
+        """Whether it is in doubt that full packets get through to it."""
+        self.proven_us = -(10**15)
+        """When the newest answer to a full question came in."""
+        self._beat_us = -(10**15)  # when the last beat was sent to it
+        self._is_beat_full = False
+        self._full_due_us = now_us
+        self._full_wait_us = 0
+        self._full_asked: deque[int] = deque(maxlen=FULL_UNDER_WAY)  # our clock in each full question
 
     def hear(self, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
         """A beat came in."""
@@ -60,7 +77,7 @@ class Peer:
             self.clock_us = 0
             self.echoed_us = -(10**15)
             self.damping = Damping()  # those of another process are no habits of this one
-            self.must_prove = True
+            self._ask_for_proof(now_us)  # what this process echoes has come to it
         elif beat.clock_us < self.clock_us:
             return  # overtaken by a newer one
         self.heard_us = now_us
@@ -70,7 +87,12 @@ class Peer:
         self.promised = beat.promised
         self.representative = beat.representative
         self.welcome = beat.welcome
-        self.must_prove |= bool(beat.padding)
+        if beat.padding and not self.must_prove:
+            self.doubt(now_us)
+        if beat.echo_us in self._full_asked:
+            self._full_asked.clear()
+            self.proven_us = now_us
+            self._full_due_us, self._full_wait_us = now_us + PROOF_EVERY_US, 0
         if beat.echo_us and self.echoed_us < beat.echo_us <= now_us:
             self.echoed_us = beat.echo_us
             self.damping.answered(now_us, self._break_us(timing))
@@ -79,6 +101,36 @@ class Peer:
             is_answer = not beat.question  # then it was sent at once
             if is_answer and now_us - beat.echo_us <= limits.ROUND_TRIP_MAX_US:
                 self._measure(now_us - beat.echo_us)
+
+    def doubt(self, now_us: int) -> None:
+        """It is in doubt, from now on, that full packets get through to it; what was asked before proves
+        nothing."""
+        self._full_asked.clear()
+        self._ask_for_proof(now_us)
+
+    def _ask_for_proof(self, now_us: int) -> None:
+        self.must_prove = True
+        self.proven_us = -(10**15)
+        self._full_due_us, self._full_wait_us = now_us, 0
+
+    def is_next_full(self, timing: Pace, now_us: int, *, question: bool = True) -> bool:
+        """Whether the beat that is sent to it now is to be as large as a full packet. All beats of one
+        instant have the size of the first: an echo names the instant only."""
+        if now_us != self._beat_us:
+            self._beat_us = now_us
+            self._is_beat_full = question and self._is_full_due(timing, now_us)
+        return self._is_beat_full
+
+    def _is_full_due(self, timing: Pace, now_us: int) -> bool:
+        """Whether a question is to be full. One that is not answered is repeated after `join_us`, or two
+        round trips, and then ever later."""
+        if not self.must_prove or now_us < self._full_due_us:
+            return False
+        wait_us = max(self._full_wait_us, timing.join_us, 2 * self.round_trip_us)
+        self._full_wait_us = 2 * wait_us
+        self._full_due_us = now_us + min(wait_us, timing.probe_max_us)
+        self._full_asked.append(now_us)
+        return True
 
     def _measure(self, sample_us: int) -> None:
         if self.rtt_us == _RTT_UNKNOWN_US:
@@ -100,7 +152,10 @@ class Peer:
         return timing.hello_us // 2 + 5 * max(timing.ask_us, self.round_trip_us)
 
     def is_live(self, since_us: int, now_us: int, *, nearly: bool = False) -> bool:
-        """Whether it has heard something that we sent since then, and is not kept out; see `Damping`."""
+        """Whether it has heard something that we sent since then, full packets get through to it, and it is
+        not kept out; see `Damping`."""
+        if self.must_prove and now_us - self.proven_us > PROOF_LASTS_US:
+            return False
         return self.echoed_us >= since_us and self.damping.is_trusted(now_us, nearly=nearly)
 
     def is_steady(self, since_us: int, now_us: int) -> bool:

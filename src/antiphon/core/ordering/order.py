@@ -191,6 +191,8 @@ class Order(Protocol):
     """The size of the largest bundle so far: limits may be overshot by one."""
     own_unstable_bytes: int
     """The size of the bundles of this daemon that are not stable."""
+    own_stable_bytes: int
+    """The size of all bundles of this daemon that became stable in this view."""
 
     @property
     def retained_count(self) -> int:

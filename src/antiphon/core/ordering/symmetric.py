@@ -91,6 +91,8 @@ class SymmetricOrder:
         """Called with the header of each bundle when it comes in."""
         self.own_unstable_bytes = 0
         """The size of the bundles of this daemon that are not stable."""
+        self.own_stable_bytes = 0
+        """The size of all bundles of this daemon that became stable in this view."""
         self._sources = {source: _Source() for source in sources}
         self._chains: dict[Sender, Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
@@ -413,6 +415,7 @@ class SymmetricOrder:
             header = entry.header
             if header.daemon == self.me:
                 self.own_unstable_bytes -= size
+                self.own_stable_bytes += size
                 self._own.popleft()
                 if header.session:
                     self.own_stable[header.session] = header.sequence + header.message_count - 1

@@ -5,6 +5,7 @@ properties it must break within how many seeds of which scenario. A mutant that 
 oracle or in the scenarios.
 """
 
+from antiphon.simulator.mutants.allowance import ALLOWANCE
 from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.gathering import GATHERING
 from antiphon.simulator.mutants.groups import GROUPS
@@ -22,5 +23,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING,
+    *GATHERING, *ALLOWANCE,
 )  # fmt: skip

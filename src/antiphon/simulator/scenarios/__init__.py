@@ -10,6 +10,7 @@ from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
     crowds,
+    far,
     focused,
     heavy,
     holes,
@@ -62,6 +63,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "uneven": uneven.uneven,
     "upheaval": upheaval.upheaval,
     "holes": holes.holes,
+    "far": far.far,
 }
 
 
