@@ -15,6 +15,7 @@ from antiphon.load.peers.figures import Spread, Summary, summaries
 from antiphon.load.peers.known import OURS, PEERS
 from antiphon.load.peers.turns import Fault, Season, Turn, play
 from antiphon.load.peers.work import SIZE_MAX_BYTES, SIZE_MIN_BYTES
+from antiphon.words import counted
 
 SIZES_BYTES = (100, 1_024)
 
@@ -89,7 +90,7 @@ def peers(
 
 def _show_tables(found: list[Summary], season: Season) -> None:
     where = "at the slowest receiver, " if season.receivers > 1 else ""
-    medians = f"{where}median of {season.rounds} rounds (spread)"
+    medians = f"{where}median of {counted(season.rounds, 'round')} (spread)"
     rates = _table(f"Thousands of messages a second, {medians}", "1,000/s")
     latencies = _table(f"One-way latency in us at 1,000 messages a second, {medians}", "p50")
     latencies.add_column("p99", justify="right", no_wrap=True)
@@ -103,17 +104,24 @@ def _show_tables(found: list[Summary], season: Season) -> None:
         rates.add_row(
             *first, _cell(summary.messages_per_s, 1, 1_000), _cell(summary.of_ours, 2), lost, out_of_order
         )
-        latencies.add_row(*first, _cell(summary.p50_us), _cell(summary.p99_us), _cell(summary.p50_of_ours, 2))
+        latencies.add_row(
+            *first, _cell(summary.p50_us), _middle(summary.p99_us), _cell(summary.p50_of_ours, 2)
+        )
     console().print(rates)
     console().print(latencies)
 
 
 def _table(title: str, figure: str) -> Table:
     table = Table(title=title, box=box.SIMPLE, show_edge=False, title_justify="left")
-    table.add_column("peer")
+    table.add_column("peer", no_wrap=True)
     for name in ("bytes", figure):
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def _middle(figures: Spread | None) -> str:
+    """A median alone: the ends of a p99 tell more of the machine than of the peer."""
+    return "none" if figures is None else f"{figures.median:,.0f}"
 
 
 def _cell(figures: Spread | None, digits: int = 0, unit: float = 1) -> str:

@@ -33,15 +33,21 @@ def _end(worker: Worker) -> None:
     worker.stdout.close()
 
 
-def reports(workers: list[Worker]) -> list[Ready | Sent | Received]:
-    """The next report of each; the first failure ends the wait: others may wait for that process."""
+def reports(workers: list[Worker], patience_s: float | None = None) -> list[Ready | Sent | Received]:
+    """The next report of each; the first failure ends the wait: others may wait for that process.
+
+    With `patience_s`, no report for so long is a failure, too.
+    """
     found: dict[Worker, Ready | Sent | Received] = {}
     with DefaultSelector() as silent:
         for worker in workers:
             assert worker.stdout is not None
             silent.register(worker.stdout, EVENT_READ, worker)
         while len(found) < len(workers):
-            for key, _ in silent.select():
+            spoke = silent.select(patience_s)
+            if not spoke:
+                raise AntiphonError(f"a load process did not report within {patience_s:.0f} s")
+            for key, _ in spoke:
                 found[key.data] = _report(key.data)
                 silent.unregister(key.fileobj)
     return [found[worker] for worker in workers]

@@ -80,6 +80,8 @@ class CorosyncRing(Peer):
         "ip": "iproute2",
     }
 
+    version_word = "-v"
+
     def missing(self) -> str:
         """What is not installed, or that this user cannot make namespaces."""
         if lacks := super().missing():

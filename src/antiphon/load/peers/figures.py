@@ -39,17 +39,16 @@ class Summary(Struct, frozen=True):
     out_of_order: int
 
 
-def spread(figures: Iterable[float], digits: int) -> Spread | None:
-    """The median and the ends; None if there are no figures.
+def spread(figures: Iterable[float]) -> Spread | None:
+    """The median and the ends, with four digits; None if there are no figures.
 
-    >>> spread([3, 1, 2.25], 1)
-    Spread(median=2.2, min=1, max=3)
+    >>> spread([3, 1, 2.00625, 0.5])
+    Spread(median=1.503, min=0.5, max=3.0)
     """
     found = sorted(figures)
     if not found:
         return None
-    middle, first, last = (round(figure, digits) for figure in (median(found), found[0], found[-1]))
-    return Spread(middle, first, last)
+    return Spread(*(float(f"{figure:.4g}") for figure in (median(found), found[0], found[-1])))
 
 
 def summaries(turns: Sequence[Turn]) -> list[Summary]:
@@ -77,11 +76,11 @@ def _summary(turns: Sequence[Turn], peer: str, size_bytes: int) -> Summary:
         peer=peer,
         size_bytes=size_bytes,
         rounds=len(rates),
-        messages_per_s=spread(rates.values(), 0),
-        of_ours=spread(_ratios(rates, our_rates), 3),
-        p50_us=spread(latencies.values(), 0),
-        p50_of_ours=spread(_ratios(latencies, our_latencies), 3),
-        p99_us=spread(ends.values(), 0),
+        messages_per_s=spread(rates.values()),
+        of_ours=spread(_ratios(rates, our_rates)),
+        p50_us=spread(latencies.values()),
+        p50_of_ours=spread(_ratios(latencies, our_latencies)),
+        p99_us=spread(ends.values()),
         lost=sum(turn.lost for turn in mine),
         out_of_order=sum(turn.out_of_order for turn in mine),
     )

@@ -39,6 +39,8 @@ class Peer(ABC):
     """The word for it on the command line and in reports."""
     programs: ClassVar[dict[str, str]] = {}
     """Programs that must be installed, each with its Debian package."""
+    version_word: ClassVar[str] = "--version"
+    """The option with which the programs tell their version."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Python packages that must be installed, by the names that pip knows."""
     helpful: ClassVar[tuple[str, ...]] = ()
@@ -57,7 +59,7 @@ class Peer(ABC):
 
     def versions(self) -> dict[str, str]:
         """The versions of what is measured; empty for a program that does not tell."""
-        found = {program: _program_version(program) for program in self.programs}
+        found = {program: _program_version(program, self.version_word) for program in self.programs}
         packages = {package: _package_version(package) for package in (*self.packages, *self.helpful)}
         return found | {package: text for package, text in packages.items() if text}
 
@@ -92,10 +94,10 @@ def _package_version(package: str) -> str:
         return ""
 
 
-def _program_version(program: str) -> str:
+def _program_version(program: str, word: str) -> str:
     path = find_program(program)
     if path is None:
         return ""
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run([path, word], capture_output=True, text=True, timeout=10, check=False)
     found = re.search(r"\d+(?:\.\d+)+", done.stdout + done.stderr)
     return found[0] if found else ""

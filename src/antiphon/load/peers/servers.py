@@ -1,11 +1,12 @@
 """Server processes of peers on loopback: started, waited for, and ended whatever happens."""
 
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from antiphon.errors import AntiphonError
@@ -21,16 +22,20 @@ def running(
     words: Sequence[str], folder: Path, is_ready: Callable[[int], bool]
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a server and wait until `is_ready` says so of its process; it prints to a file in `folder`."""
-    with (folder / _LOG).open("wb") as log:
-        # A session of its own: Ctrl-C reaches only this process, which ends the server after its clients.
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, start_new_session=True
-        )
+    with ExitStack() as stack:
+        log = stack.enter_context((folder / _LOG).open("wb"))
+        # Ctrl-C is for this process, which ends the server after its clients; it must not come between a
+        # start and the promise of an end.
+        usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            _wait(process, Path(words[0]).name, folder, is_ready)
-            yield process
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, start_new_session=True
+            )
+            stack.callback(_end, process)
         finally:
-            _end(process)
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+        _wait(process, Path(words[0]).name, folder, is_ready)
+        yield process
 
 
 def serving(name: str, address: str) -> list[str]:

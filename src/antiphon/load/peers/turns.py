@@ -22,6 +22,8 @@ from antiphon.load.plan import Received, Sent
 
 PACED_RATE_PER_S = 1_000.0
 """The rate at which latency is taken."""
+_PATIENCE_S = 60.0
+"""A process of a peer that says nothing for so long, beside the time in which it works, hangs."""
 FLAT_OUT, PACED = "flat-out", "paced"
 
 
@@ -109,8 +111,8 @@ def _measure(peer: Peer, place: Place, work: Work, receivers: int) -> tuple[Sent
             return crew.start(stack, (*place.prefix, *words, msgspec.json.encode(work).decode()))
 
         subscribed = [start("receive") for _ in range(receivers)]
-        crew.reports(subscribed)
-        return crew.outcome(crew.reports([start("send"), *subscribed]))
+        crew.reports(subscribed, _PATIENCE_S)
+        return crew.outcome(crew.reports([start("send"), *subscribed], _PATIENCE_S + work.seconds))
 
 
 def _turn(peer: Peer, number: int, work: Work, sent: Sent, received: tuple[Received, ...]) -> Turn:

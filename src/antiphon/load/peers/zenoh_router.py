@@ -1,6 +1,9 @@
-"""Zenoh: a router, the sender and the receivers as its clients, eclipse-zenoh over unix sockets.
+"""Zenoh: a router, the sender and the receivers as its clients, eclipse-zenoh over TCP.
 
 The router is a session in router mode of the same package, so that nothing else needs to be installed.
+Over `unixsock-stream`, eclipse-zenoh 1.10.2 lost messages of 16 bytes in 3 of 8 floods, and over TCP in none.
+Shared memory, which it would use for large messages between programs of one machine, is off: programs that
+are killed leave it behind, and the others are measured over sockets, too.
 
 Zenoh does not promise: one order of the messages of several publishers at all subscribers, views (its
 liveliness tokens tell who is there, in no order with messages), delivery to a subscriber that is away. The
@@ -32,10 +35,11 @@ class ZenohRouter(Peer):
     @contextmanager
     def server(self, folder: Path) -> Iterator[Place]:
         """A router without scouting, in a process of its own."""
-        path = folder / "zenoh.sock"
-        words = servers.serving(self.name, f"unixsock-stream/{path}")
-        with servers.running(words, folder, lambda _: servers.answers_unix(path)):
-            yield Place(f"unixsock-stream/{path}")
+        port = servers.free_port()
+        address = f"tcp/127.0.0.1:{port}"
+        words = servers.serving(self.name, address)
+        with servers.running(words, folder, lambda _: servers.answers_tcp(port)):
+            yield Place(address)
 
     def serve(self, address: str) -> None:
         """Route until the process is ended."""
@@ -78,6 +82,7 @@ def _session(mode: str, how: str, address: str) -> Any:
     settings = {
         "mode": mode,
         how: {"endpoints": [address]},
+        "transport": {"shared_memory": {"enabled": False}},
         "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
     }
     return zenoh.open(zenoh.Config.from_json5(msgspec.json.encode(settings).decode()))
