@@ -18,6 +18,7 @@ VERBS = (
     "demo", "daemon", "status", "explain", "send", "listen", "chat", "flood", "simulate",
     "journal", "check", "report", "ingest", "campaign", "lab", "config check", "config example",
     "config import-spread", "bench throughput", "bench latency", "bench priority", "bench spread",
+    "bench peers",
 )  # fmt: skip
 
 
@@ -59,6 +60,7 @@ def test_version(antiphon: Run) -> None:
         ("config", "check", "absent.toml"),
         ("daemon", "--config", "absent.toml", "--name", "d1"),
         ("bench", "throughput", "--case", "moon"),
+        ("bench", "peers", "--peer", "pigeon"),
         ("demo", "--daemons", "5"),
         ("demo", "--sites", "1"),
         ("demo", "--seconds", "soon"),

@@ -30,6 +30,7 @@ from antiphon.cli import (
     journal,
     lab,
     listen,
+    peers,
     report,
     send,
     simulate,
@@ -117,6 +118,7 @@ _VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
             "latency": bench.latency,
             "priority": bench.priority,
             "spread": bench.spread,
+            "peers": peers.peers,
         },
     ),
 }

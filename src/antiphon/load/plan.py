@@ -52,6 +52,8 @@ class Received(Struct, frozen=True, tag="received"):
     seconds: float
     p50_us: int
     p99_us: int
+    out_of_order: int = 0
+    """Messages that came after one that had been sent later; counted by `bench peers` only."""
 
     @property
     def messages_per_s(self) -> float:
