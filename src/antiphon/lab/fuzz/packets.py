@@ -148,9 +148,7 @@ def take_apart(data: bytes, daemons: int) -> Genuine | None:
             case Hello():
                 return Genuine(found.head, _Times(found.clock_us, found.echo_us))
             case Ack():
-                receipt = _Receipt(
-                    found.aru, found.highest_sent, found.delay_us, found.newest, found.arrived
-                )
+                receipt = _Receipt(found.aru, found.highest_sent, found.delay_us, found.newest, found.arrived)
                 return Genuine(found.head, receipt)
             case Nack():
                 return Genuine(found.head, _Request(found.aru, found.ranges))
