@@ -276,7 +276,7 @@ def test_the_timer_backs_off():
     """Timer back-off: each vain wait doubles the next. (Van Jacobson; that the window starts again only when
     the silence lasts is RFC 9002 7.6)"""
     regulator = reno()
-    regulator.measured(40_000)
+    regulator.measured(40_000, now_us=0)
     first_us = regulator.timeout_us
     assert first_us == 40_000 + 4 * 20_000 + ACK_DELAY_MAX_US
     regulator.timed_out(False, 100, now_us=0)

@@ -53,21 +53,31 @@ class Regulator:
 
     # The round trip ---------------------------------------------------------------------------------------
 
-    def sampled(self, sample_us: int, newest: int, highest_sent: int, now_us: int) -> None:
-        """Packet `newest` and its ack took `sample_us`. One sample a round counts for the timeout; all of
-        them tell whether packets wait in a queue on their way."""
-        if sample_us > limits.ROUND_TRIP_MAX_US:
-            return
-        if self.evidence.reached(newest, highest_sent):
-            self.measured(sample_us)
-        self.evidence.sampled(max(1, sample_us), now_us)
-
-    def measured(self, sample_us: int) -> None:
-        """A round trip took `sample_us`. An impossible one is left out: with it the link would wait for hours
-        before it looks silent."""
+    def sampled(self, sample_us: int, delay_us: int, newest: int, highest_sent: int, now_us: int) -> None:
+        """From packet `newest` to its ack it took `sample_us`, of which the peer says that it waited
+        `delay_us`. One sample a round counts for the timeout; all of them tell whether packets wait in a
+        queue on their way. No delay makes a round trip quicker than the quickest (RFC 9002 5.3)."""
         if sample_us > limits.ROUND_TRIP_MAX_US:
             return
         sample_us = max(1, sample_us)
+        evidence = self.evidence
+        evidence.took(sample_us, now_us)
+        if evidence.least_us is not None and sample_us - delay_us >= evidence.least_us:
+            sample_us -= delay_us
+        if evidence.reached(newest, highest_sent):
+            self._smooth(sample_us)
+        evidence.sampled(sample_us)
+
+    def measured(self, sample_us: int, now_us: int) -> None:
+        """A hello and its answer took `sample_us`. An impossible one is left out: with it the link would wait
+        for hours before it looks silent."""
+        if sample_us > limits.ROUND_TRIP_MAX_US:
+            return
+        sample_us = max(1, sample_us)
+        self.evidence.took(sample_us, now_us)
+        self._smooth(sample_us)
+
+    def _smooth(self, sample_us: int) -> None:
         if not self._measured:
             self._measured = True
             self.rtt_us = sample_us
@@ -76,6 +86,7 @@ class Regulator:
         error = sample_us - self.rtt_us
         self.rtt_us = max(1, self.rtt_us + error // 8)
         self.rtt_variance_us += (abs(error) - self.rtt_variance_us) // 4
+        self.evidence.noise_us = self.rtt_variance_us
 
     @property
     def least_rtt_us(self) -> int:

@@ -258,7 +258,7 @@ class HopLink(Link):
         self._peer_newest = ack.newest
         sent_us = self._open.sent_us(ack.newest)
         if sent_us is not None and ack.newest not in self._requested:
-            self.regulator.sampled(now_us - sent_us - ack.delay_us, ack.newest, self._highest_sent, now_us)
+            self.regulator.sampled(now_us - sent_us, ack.delay_us, ack.newest, self._highest_sent, now_us)
 
     def _acknowledged(self, aru: int, arrived: int, now_us: int) -> None:
         """Everything up to `aru` has come, and as many packets as `arrived`."""

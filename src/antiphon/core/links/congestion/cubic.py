@@ -7,6 +7,9 @@ Deviations:
 - the window counts bytes, and the function counts segments of the default packet size, whatever the size of
   the link's packets: larger packets do not make a link greedier
 - losses without evidence of congestion do not decrease the window (see `evidence`)
+- beyond its last peak, while round trips show no queue at all, the window grows by an eighth every round trip
+  if the function grows more slowly, as in the delay-based part of Compound TCP: the function would take half
+  a minute to find out that a long, fat path is empty
 Checked by: tests/paper/test_congestion.py, bench/fairness.py.
 """
 
@@ -26,6 +29,8 @@ RENO_INCREASE = 3 * (1 - DECREASE) / (1 + DECREASE)
 _SEGMENT_BYTES = limits.PACKET_DEFAULT_BYTES
 _TARGET_MAX = 1.5
 """In one round trip the window grows to at most this multiple."""
+_TARGET_FREE = 1.125
+"""In one round trip the window grows to at least this multiple on a path that is known to be free."""
 
 
 class Cubic(Controller):
@@ -61,6 +66,8 @@ class Cubic(Controller):
         self._reno_bytes += increase * _SEGMENT_BYTES * size_bytes / window_bytes
         ahead_s = (now_us - self._epoch_us + rtt_us) / 1e6
         target_bytes = self._peak_bytes + SCALE * (ahead_s - self._rise_s) ** 3 * _SEGMENT_BYTES
+        if ahead_s > self._rise_s and evidence.is_free:
+            target_bytes = max(target_bytes, _TARGET_FREE * window_bytes)
         target_bytes = min(max(target_bytes, window_bytes), _TARGET_MAX * window_bytes)
         self._grow((target_bytes - window_bytes) * min(1.0, size_bytes / window_bytes))
         if self._reno_bytes > self.window_bytes:

@@ -8,17 +8,19 @@ Deviations:
   the window is about 1.2 by the root of the loss), whatever its capacity
 """
 
-from antiphon import limits
-
 SAMPLES_MIN = 4
 RISE_MIN_US = 4_000
 RISE_MAX_US = 16_000
 RISE_SHARE = 8
+NOISE_TIMES = 2
+"""A queue tells itself from noise by a rise that is greater by this multiple of it."""
 LEAST_AGE_US = 10_000_000
 """The least round trip is that of the last ten to twenty seconds: paths change."""
 LOSS_TOLERATED = 0.02
-LOSS_PACKETS = 1_024
+LOSS_PACKETS = 2_048
 """The share of losses is that of the last so many packets, or of half as many."""
+LOSS_PACKETS_MIN = 512
+"""Of fewer packets the share says little: it is reckoned as if so many had been sent."""
 
 
 class Evidence:
@@ -27,6 +29,8 @@ class Evidence:
     def __init__(self) -> None:
         self.round = 0
         """Counts rounds: each lasts until a packet has arrived that was sent after it began."""
+        self.noise_us = 0
+        """How much one round trip differs from the next, for whatever reason (the variance of RFC 6298)."""
         self.round_samples = 0
         self.round_least_us: int | None = None
         self.last_round_least_us: int | None = None
@@ -39,13 +43,16 @@ class Evidence:
 
     # Round trips ------------------------------------------------------------------------------------------
 
-    def sampled(self, sample_us: int, now_us: int) -> None:
-        """A round trip took so long."""
+    def took(self, sample_us: int, now_us: int) -> None:
+        """A packet and its answer took so long, whatever its receiver did meanwhile (RFC 9002 5.2)."""
         if now_us - self._least_since_us >= LEAST_AGE_US:
             self._earlier_least_us, self._least_us = self._least_us, None
             self._least_since_us = now_us
         if self._least_us is None or sample_us < self._least_us:
             self._least_us = sample_us
+
+    def sampled(self, sample_us: int) -> None:
+        """The round trip of a packet took so long."""
         if self.round_least_us is None or sample_us < self.round_least_us:
             self.round_least_us = sample_us
         self.round_samples += 1
@@ -71,10 +78,23 @@ class Evidence:
 
     @property
     def has_queue(self) -> bool:
-        """Whether round trips take longer than the path explains."""
-        least_us = self.least_us
-        lately_us = self.last_round_least_us if self.round_least_us is None else self.round_least_us
-        return least_us is not None and lately_us is not None and lately_us >= least_us + rise_us(least_us)
+        """Whether all round trips of this round and the last one took longer than the path explains. A single
+        round is not enough: a process that had to wait for its turn looks the same."""
+        return self._is_above(1)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is known that no packets wait in a queue."""
+        return self.last_round_least_us is not None and not self._is_above(2)
+
+    def _is_above(self, part: int) -> bool:
+        """Whether the rise of the round trip is at least this part of what tells of a queue."""
+        least_us, lately_us = self.least_us, self.last_round_least_us
+        if least_us is None or lately_us is None:
+            return False
+        if self.round_least_us is not None:
+            lately_us = min(lately_us, self.round_least_us)
+        return lately_us >= least_us + (rise_us(least_us) + NOISE_TIMES * self.noise_us) // part
 
     # Losses -----------------------------------------------------------------------------------------------
 
@@ -91,8 +111,11 @@ class Evidence:
     @property
     def is_congested(self) -> bool:
         """Whether losses tell of congestion, rather than of a path that loses packets by itself."""
-        sent = max(self._sent, limits.TRAIN_MAX_PACKETS)
-        return self.has_queue or self._lost > LOSS_TOLERATED * sent
+        return self.has_queue or self._lost > LOSS_TOLERATED * max(self._sent, LOSS_PACKETS_MIN)
+
+    def answered(self) -> None:
+        """The window was decreased: what counts from now on is what is lost with the lesser one."""
+        self._sent = self._lost = 0
 
 
 def rise_us(least_us: int) -> int:

@@ -46,7 +46,6 @@ class Losses:
 
     def lost(self, number: int, highest_sent: int, now_us: int) -> None:
         """Packet `number` is requested for the first time."""
-        self._evidence.lost()
         episode = self._episode
         if number <= self._recovery_number:
             if episode is None:
@@ -56,8 +55,10 @@ class Losses:
             else:
                 episode.suspects.add(number)
             return
+        self._evidence.lost()
         before = self._controller.state()
         if self._controller.lost(self._evidence, now_us):
+            self._evidence.answered()
             self._recovery_number = highest_sent
             self._episode = _Episode(before, now_us, highest_sent, {number})
 
