@@ -1,4 +1,4 @@
-"""One link over a long path in virtual time: delay, losses, a bottleneck with a queue, ends that stand still."""
+"""One link over a long path in virtual time: delay, losses, a bottleneck, ends that stand still."""
 
 import heapq
 from collections.abc import Callable
@@ -99,7 +99,7 @@ class LongPath:
         """Let time pass; how many bytes a second came through."""
         until_us = self.now_us + int(seconds * 1e6)
         before = self.received_bytes
-        self._work()
+        self.work()
         while self.next_us() <= until_us:
             self.step()
         self.now_us = until_us
@@ -122,9 +122,9 @@ class LongPath:
                 )
             else:
                 self.ends[receiver].receive(incoming, self.now_us)
-        self._work()
+        self.work()
 
-    def _work(self) -> None:
+    def work(self) -> None:
         """Both processes do what is due."""
         for me, end in enumerate(self.ends):
             if self._still_until_us[me] <= self.now_us:

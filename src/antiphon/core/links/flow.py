@@ -86,7 +86,6 @@ class Regulator:
         error = sample_us - self.rtt_us
         self.rtt_us = max(1, self.rtt_us + error // 8)
         self.rtt_variance_us += (abs(error) - self.rtt_variance_us) // 4
-        self.evidence.noise_us = self.rtt_variance_us
 
     @property
     def least_rtt_us(self) -> int:

@@ -84,7 +84,7 @@ class Cubic(Controller):
             self._epoch_us += elapsed_us
 
     def lost(self, evidence: Evidence, now_us: int) -> bool:
-        if not evidence.is_congested:
+        if not evidence.is_congested(self.is_slow_start):
             return False
         self.lost_all(now_us)
         self.window_bytes = self.threshold_bytes

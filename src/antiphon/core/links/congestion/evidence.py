@@ -12,13 +12,15 @@ SAMPLES_MIN = 4
 RISE_MIN_US = 4_000
 RISE_MAX_US = 16_000
 RISE_SHARE = 8
-NOISE_TIMES = 2
-"""A queue tells itself from noise by a rise that is greater by this multiple of it."""
+HIGH_FADES = 32
+"""The highest round trip of late fades by this part every round."""
 LEAST_AGE_US = 10_000_000
 """The least round trip is that of the last ten to twenty seconds: paths change."""
 LOSS_TOLERATED = 0.02
 LOSS_PACKETS = 2_048
 """The share of losses is that of the last so many packets, or of half as many."""
+LOSS_SLOW_START = 4
+"""So many losses end a slow start, if there is a queue, too."""
 LOSS_PACKETS_MIN = 512
 """Of fewer packets the share says little: it is reckoned as if so many had been sent."""
 
@@ -29,12 +31,11 @@ class Evidence:
     def __init__(self) -> None:
         self.round = 0
         """Counts rounds: each lasts until a packet has arrived that was sent after it began."""
-        self.noise_us = 0
-        """How much one round trip differs from the next, for whatever reason (the variance of RFC 6298)."""
         self.round_samples = 0
         self.round_least_us: int | None = None
         self.last_round_least_us: int | None = None
         self._round_end = 0
+        self._high_us = 0  # the highest least round trip of a round, lately
         self._least_us: int | None = None
         self._earlier_least_us: int | None = None
         self._least_since_us = 0
@@ -65,6 +66,8 @@ class Evidence:
         self.round += 1
         if self.round_least_us is not None:
             self.last_round_least_us = self.round_least_us
+            self._high_us -= (self._high_us - self.round_least_us) // HIGH_FADES
+            self._high_us = max(self._high_us, self.round_least_us)
         self.round_least_us = None
         self.round_samples = 0
         return True
@@ -78,8 +81,9 @@ class Evidence:
 
     @property
     def has_queue(self) -> bool:
-        """Whether all round trips of this round and the last one took longer than the path explains. A single
-        round is not enough: a process that had to wait for its turn looks the same."""
+        """Whether all round trips of this round and the last one took longer than the path explains, and more
+        than half of what they take at most: a queue that loses packets is full. A single round is not enough,
+        because a process that had to wait for its turn looks the same."""
         return self._is_above(1)
 
     @property
@@ -94,7 +98,8 @@ class Evidence:
             return False
         if self.round_least_us is not None:
             lately_us = min(lately_us, self.round_least_us)
-        return lately_us >= least_us + (rise_us(least_us) + NOISE_TIMES * self.noise_us) // part
+        usual_us = (self._high_us - least_us) // 2
+        return lately_us >= least_us + max(rise_us(least_us), usual_us) // part
 
     # Losses -----------------------------------------------------------------------------------------------
 
@@ -108,10 +113,12 @@ class Evidence:
         """One packet more was requested again."""
         self._lost += 1
 
-    @property
-    def is_congested(self) -> bool:
-        """Whether losses tell of congestion, rather than of a path that loses packets by itself."""
-        return self.has_queue or self._lost > LOSS_TOLERATED * max(self._sent, LOSS_PACKETS_MIN)
+    def is_congested(self, is_slow_start: bool) -> bool:
+        """Whether losses tell of congestion, rather than of a path that loses packets by itself. A slow start
+        that fills a queue loses many packets at once."""
+        if self._lost > LOSS_TOLERATED * max(self._sent, LOSS_PACKETS_MIN):
+            return True
+        return self.has_queue and (self._lost >= LOSS_SLOW_START or not is_slow_start)
 
     def answered(self) -> None:
         """The window was decreased: what counts from now on is what is lost with the lesser one."""
