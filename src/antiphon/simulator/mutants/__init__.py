@@ -7,6 +7,7 @@ oracle or in the scenarios.
 
 from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.groups import GROUPS
+from antiphon.simulator.mutants.links import LINKS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
 from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
@@ -20,5 +21,6 @@ from antiphon.simulator.mutants.streams import STREAMS
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
-    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING
+    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
+    *LINKS,
 )  # fmt: skip
