@@ -72,6 +72,11 @@ class LinkPair:
         self.ends[end].pump(self.now_us)
         self._fly()
 
+    def widen(self, packets: int) -> None:
+        """Let end 0 have a window of so many packets, as if it had just used it."""
+        self.ends[0].regulator.controller.window_bytes = float(packets * self.ends[0].packet_bytes)
+        self.ends[0]._sent_us = self.now_us
+
     def _fly(self) -> None:
         for end in (0, 1):
             for datagram in self._out[end]:

@@ -3,7 +3,8 @@
 import pytest
 from small_worlds import DELAY_US, HELLO_US, VIEW, LinkPair
 
-from antiphon.core.links.flow import ACK_DELAY_MAX_US, WINDOW_MIN_PACKETS, Regulator
+from antiphon.core.links.congestion.controller import WINDOW_MIN_PACKETS
+from antiphon.core.links.flow import ACK_DELAY_MAX_US, Regulator
 from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX
 from antiphon.core.links.link import LinkState
 from antiphon.wire import packet
@@ -87,7 +88,7 @@ def test_acks_come_by_count():
     """The receiver sends link acknowledgments either periodically or after some number of packets, whichever
     is sooner. (thesis 4.3)"""
     pair = LinkPair()
-    pair.ends[0].regulator.window_packets = 700.0
+    pair.widen(700)
     pair.send(*numbered(3 * ACK_PACKETS))
     while len(pair.received[1]) < 3 * ACK_PACKETS:
         pair.step()
@@ -196,7 +197,7 @@ def test_an_idle_link_gives_signs_of_life():
 def test_packets_are_packed_full(body_bytes):
     """Each packet that is sent on the network is packed with as many objects as will fit. (paper 3.1)"""
     pair = LinkPair()
-    pair.ends[0].regulator.window_packets = 700.0
+    pair.widen(700)
     bodies = [bytes([65 + index % 26]) * body_bytes for index in range(max(4, 60_000 // body_bytes))]
     pair.send(*bodies)
     pair.run(pair.now_us + 2 * DELAY_US)
@@ -233,56 +234,68 @@ def test_the_bucket_limits_the_rate():
     """A leaky bucket with both a maximum burst size and an average rate limitation. (thesis 4.3)"""
     pair = LinkPair(rate_bytes_per_s=1_000_000)
     began_us = pair.now_us
-    pair.ends[0].regulator.window_packets = 700.0
+    pair.widen(700)
     pair.send(*numbered(1_000))
     while len(pair.received[1]) < 1_000:
         pair.step()
     assert pair.now_us - began_us >= 1_000_000
 
 
+def reno(window_max_packets: int = 1_000, packet_bytes: int = 1_400) -> Regulator:
+    return Regulator(window_max_packets, 0, packet_bytes, 0, "reno")
+
+
+def arrived(regulator: Regulator, packets: int, newest: int = 1_000_000) -> None:
+    regulator.arrived(packets, newest, is_limited=True, now_us=0)
+
+
 def test_slow_start_then_one_packet_a_round_trip():
     """Slow start up to the threshold, additive increase above it. (Van Jacobson, by way of RMP)"""
-    regulator = Regulator(1_000, 0, 1_400, 0)
-    regulator.acked(16)
+    regulator = reno()
+    arrived(regulator, 16)
     assert regulator.window_packets == 32
-    regulator.lost(number=40, highest_sent=48)
+    regulator.losses.lost(40, highest_sent=48, now_us=0)
     assert regulator.window_packets == 16
     for _ in range(16):
-        regulator.acked(1)
+        arrived(regulator, 1)
     assert 16.9 < regulator.window_packets < 17.1
 
 
 def test_one_decrease_for_all_losses_of_a_window():
     """Multiplicative decrease, once for the losses of one window of data. (Van Jacobson)"""
-    regulator = Regulator(1_000, 0, 1_400, 0)
-    regulator.acked(48)
+    regulator = reno()
+    arrived(regulator, 48)
     for number in range(40, 60):
-        regulator.lost(number, highest_sent=64)
+        regulator.losses.lost(number, highest_sent=64, now_us=0)
     assert regulator.window_packets == 32
-    regulator.lost(65, highest_sent=90)
+    regulator.losses.lost(65, highest_sent=90, now_us=0)
     assert regulator.window_packets == 16
 
 
 def test_the_timer_backs_off():
-    """Timer back-off: each vain wait doubles the next, and the window starts again. (Van Jacobson)"""
-    regulator = Regulator(1_000, 0, 1_400, 0)
-    regulator.measured(40_000)
+    """Timer back-off: each vain wait doubles the next. (Van Jacobson; that the window starts again only when
+    the silence lasts is RFC 9002 7.6)"""
+    regulator = reno()
+    regulator.measured(40_000, now_us=0)
     first_us = regulator.timeout_us
     assert first_us == 40_000 + 4 * 20_000 + ACK_DELAY_MAX_US
-    regulator.timed_out(100)
+    regulator.timed_out(False, 100, now_us=0)
     assert regulator.timeout_us == 2 * first_us
+    assert regulator.window_packets == 16
+    regulator.timed_out(True, 100, now_us=0)
+    assert regulator.timeout_us == 4 * first_us
     assert regulator.window_packets == WINDOW_MIN_PACKETS
-    regulator.acked(1)
+    arrived(regulator, 1)
     assert regulator.timeout_us == first_us
 
 
 def test_the_least_window_has_as_many_bytes_where_packets_are_small():
     """(deviation: RMP's window may fall to one packet)"""
     for packet_bytes, least in ((500, 11), (1_400, WINDOW_MIN_PACKETS), (60_000, WINDOW_MIN_PACKETS)):
-        regulator = Regulator(1_000, 0, packet_bytes, 0)
+        regulator = reno(packet_bytes=packet_bytes)
         for number in range(1, 20):
-            regulator.lost(number, highest_sent=number)
-        assert regulator.window_packets == least
-    regulator = Regulator(8, 0, 500, 0)
-    regulator.timed_out(100)
+            regulator.losses.lost(number, highest_sent=number, now_us=0)
+        assert int(regulator.window_packets) == least
+    regulator = reno(8, 500)
+    regulator.timed_out(True, 100, now_us=0)
     assert regulator.window_packets == 8

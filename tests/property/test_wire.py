@@ -96,8 +96,11 @@ def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
             return packet.hello(fixed, clock, echo, counter=counter), packet.Hello(head(0), clock, echo)
         case PacketKind.ACK:
             aru, highest, delay, question = draw(u64), draw(u64), draw(u32), draw(st.booleans())
-            data = packet.ack(fixed, aru, highest, delay, question, counter=counter)
-            return data, packet.Ack(head(int(question)), aru, highest, delay)
+            newest, arrived = draw(u64), draw(u64)
+            data = packet.ack(
+                fixed, aru, highest, delay, question, newest=newest, arrived=arrived, counter=counter
+            )
+            return data, packet.Ack(head(int(question)), aru, highest, delay, newest, arrived)
         case PacketKind.NACK:
             aru = draw(u64)
             ranges = draw(st.lists(st.tuples(u64, u32), max_size=limits.NACK_RANGES_MAX))

@@ -37,11 +37,16 @@ def test_ack() -> None:
         "0000000000000064    # aru",
         "0000000100000000    # highest number sent",
         "000003E8            # the newest packet came 1,000 us ago",
-        "8FCE75BF            # checksum",
+        "0000000000000070    # its number",
+        "000000000000006E    # how many have come",
+        "2E8DD264            # checksum",
     )
-    assert packet.ack(prefix_of(PacketKind.ACK), 100, 1 << 32, 1_000, counter=COUNTER) == vector
+    written = packet.ack(
+        prefix_of(PacketKind.ACK), 100, 1 << 32, 1_000, newest=112, arrived=110, counter=COUNTER
+    )
+    assert written == vector
     assert packet.parse(memoryview(vector)) == Ack(
-        head_of(PacketKind.ACK), aru=100, highest_sent=1 << 32, delay_us=1_000
+        head_of(PacketKind.ACK), aru=100, highest_sent=1 << 32, delay_us=1_000, newest=112, arrived=110
     )
 
 
@@ -50,11 +55,16 @@ def test_an_ack_that_asks_for_an_answer() -> None:
         "0000000000000064    # aru",
         "0000000000000065    # highest number sent",
         "00000000            # the newest packet came just now",
-        "D34123D6            # checksum",
+        "0000000000000064    # its number",
+        "0000000000000064    # how many have come",
+        "31FA4E00            # checksum",
     )
-    assert packet.ack(prefix_of(PacketKind.ACK), 100, 101, 0, question=True, counter=COUNTER) == vector
+    written = packet.ack(
+        prefix_of(PacketKind.ACK), 100, 101, 0, question=True, newest=100, arrived=100, counter=COUNTER
+    )
+    assert written == vector
     assert packet.parse(memoryview(vector)) == Ack(
-        head_of(PacketKind.ACK, number=1), aru=100, highest_sent=101, delay_us=0
+        head_of(PacketKind.ACK, number=1), aru=100, highest_sent=101, delay_us=0, newest=100, arrived=100
     )
 
 

@@ -60,6 +60,7 @@ sites = ["lima", "perth"]
 cost = 75
 packet_bytes = 1400     # largest datagram on this link
 # protocol = "tcp"        # everything between these two sites over TCP, where UDP does not get through
+# congestion = "reno"     # the window's rules; the default is "cubic"
 # rate_bytes_per_s = 10000000               # a ceiling on what each side sends
 # emulate = { delay_ms = 75.0, jitter_ms = 2.0, loss = 0.01 }   # imitate a long path on one machine
 """

@@ -20,6 +20,7 @@ Wait = Annotated[float, Meta(ge=1, le=3_600_000)] | None
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
 BufferBytes = Annotated[int, Meta(ge=65_536, le=_AMOUNT_MAX)]
 Protocol = Literal["hop", "tcp"]
+Congestion = Literal["cubic", "reno"]
 SiteProtocol = Literal["ring"]
 """What carries everything between the daemons of two sites."""
 
@@ -52,6 +53,8 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """A ceiling on the sending rate of each side; 0 leaves it to the congestion window."""
     emulate: Emulation | None = None
     protocol: Protocol = "hop"
+    congestion: Congestion = "cubic"
+    """The rules by which the window of a Hop link grows and shrinks."""
 
 
 SPREAD_PORT = 4_803

@@ -449,7 +449,9 @@ class Daemon:
                     streams.exchange.send(datagram, now)
             elif datagram.receiver in self.unreachable:
                 continue
-            elif self._shaper is None or not self._shaper.take(datagram, now):
+            # An emulated path begins when the packet leaves, not when its turn began: that of a busy daemon
+            # would be shorter than any other, and its round trips quicker than possible.
+            elif self._shaper is None or not self._shaper.take(datagram, now_us()):
                 self._udp.send(datagram)
         self._node.datagrams.clear()
 

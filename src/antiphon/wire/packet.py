@@ -27,9 +27,9 @@ checksum; copies of one datagram for several receivers are the same bytes and sh
 check it yet.
 
 HELLO body: sender's clock (8), the last clock value that the receiver sent (8). ACK body: aru (8), highest
-number sent (8), how long ago the newest packet came, in microseconds (4). NACK body: aru (8), count (2),
-count x (first number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD
-bodies: see `token`.
+number sent (8), how long ago the newest packet came, in microseconds (4), the number of that packet (8), how
+many different packets have come in all (8). NACK body: aru (8), count (2), count x (first number (8), how
+many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD bodies: see `token`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
@@ -47,7 +47,8 @@ Follows: Spread paper 3.1 (several objects in a packet, packets as full as possi
 (data, acks and nacks of the Hop protocol), thesis 6.1.2 (messages of the membership). All of them leave the
 layout open.
 Deviations: what paper 3.2 calls aggregated control information are UPDATE and SKIP items; nacks carry ranges
-and the aru; HELLO, HURRY, HELD, PRESSURE and the probes are our own.
+and the aru, acks the newest packet and how many have come; HELLO, HURRY, HELD, PRESSURE and the probes are
+our own.
 """
 
 from collections.abc import Iterable
@@ -87,7 +88,7 @@ _SKIP = Layout("!HHQQQQ")
 _PRESSURE = Layout("!HHIH")
 _SLOW = Layout("!IB")
 _HELLO = Layout("!QQ")
-_ACK = Layout("!QQI")
+_ACK = Layout("!QQIQQ")
 _NACK = Layout("!QH")
 _RANGE = Layout("!QI")
 
@@ -244,6 +245,12 @@ class Ack(Struct, frozen=True):
     aru: int
     highest_sent: int
     delay_us: int
+    """How long ago the newest packet came."""
+    newest: int = 0
+    """The number of the packet that came last: with the delay, its sender can measure the round trip also
+    while earlier packets are missing."""
+    arrived: int = 0
+    """How many different packets have come in all, those above the aru included."""
 
 
 class Nack(Struct, frozen=True):
@@ -363,10 +370,19 @@ def hello(prefix: bytes, clock_us: int, echo_us: int, *, counter: int) -> bytes:
 
 
 def ack(
-    prefix: bytes, aru: int, highest_sent: int, delay_us: int, question: bool = False, *, counter: int
+    prefix: bytes,
+    aru: int,
+    highest_sent: int,
+    delay_us: int,
+    question: bool = False,
+    *,
+    newest: int = 0,
+    arrived: int = 0,
+    counter: int,
 ) -> bytes:
     """A whole ACK packet; a `question` asks the receiver to answer with one of its own."""
-    return whole(prefix, _ACK.pack(aru, highest_sent, delay_us), 1 if question else 0, counter=counter)
+    body = _ACK.pack(aru, highest_sent, delay_us, newest, arrived)
+    return whole(prefix, body, 1 if question else 0, counter=counter)
 
 
 def nack(prefix: bytes, aru: int, ranges: list[tuple[int, int]], *, counter: int) -> bytes:

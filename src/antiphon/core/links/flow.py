@@ -1,22 +1,20 @@
-"""How fast a link may send: fair to the TCP flows beside it.
+"""How fast a link may send: its round-trip time, its timeouts, its configured rate, and its window.
 
-Follows: RMP 4.6 for Van Jacobson's rules (variance of the round-trip time, slow start, a window that a nack
-halves, a timer that doubles up to two seconds); Spread paper 3.2 and thesis 4.3 for the Hop protocol's
-fairness to TCP, its maximum window and its leaky bucket with a burst limit.
-Deviations:
-- the window counts packets, not bytes, and the size of packets does not follow it (RMP, figure 4.2)
-- the window is halved once for all losses of one window of data, where RMP remembers the last three lost
-  packets; after a timeout it starts again from its least, as in TCP, where RMP halves it
-- the window never falls below four packets of the default size, because nacks, not duplicate acks, report a
-  loss, and a smaller window would leave most losses to the timer; if packets are smaller, it is more of them,
-  because otherwise a path that loses a tenth of its packets would carry next to nothing
-Checked by: tests/paper/test_hop.py.
+Follows: RMP 4.6 for the variance of the round-trip time and a timer that doubles up to two seconds (RFC
+6298); Spread paper 3.2 and thesis 4.3 for the Hop protocol's fairness to TCP, its maximum window and its
+leaky bucket with a burst limit; RFC 9002 6.2 and 7.6 (a timeout asks first; only when two of them, that is
+three times the first, brought no answer is the congestion persistent).
+How the window grows and shrinks is a matter of `congestion`, how it is spread over a round trip of `pacing`.
+A link counts packets, a controller bytes; this is where one becomes the other.
+Checked by: tests/paper/test_hop.py, tests/paper/test_congestion.py.
 """
 
 from antiphon import limits
+from antiphon.core.links.congestion import CONTROLLERS
+from antiphon.core.links.congestion.evidence import Evidence
+from antiphon.core.links.congestion.losses import Losses
+from antiphon.core.links.pacing import GAIN, GAIN_SLOW_START, PACED_RTT_US, Pacer
 
-WINDOW_MIN_PACKETS = 4
-WINDOW_START_PACKETS = 16.0
 TIMEOUT_MIN_US = 20_000
 TIMEOUT_MAX_US = 2_000_000
 RTT_UNKNOWN_US = 100_000
@@ -29,31 +27,57 @@ class Regulator:
     """Congestion window, round-trip time and rate of the sending side of one link."""
 
     def __init__(
-        self, window_max_packets: int, rate_bytes_per_s: int, packet_bytes: int, now_us: int
+        self,
+        window_max_packets: int,
+        rate_bytes_per_s: int,
+        packet_bytes: int,
+        now_us: int,
+        congestion: str = "cubic",
     ) -> None:
-        self.window_max_packets = float(window_max_packets)
-        least = max(WINDOW_MIN_PACKETS, WINDOW_MIN_PACKETS * limits.PACKET_DEFAULT_BYTES // packet_bytes)
-        self._window_min_packets = float(min(least, window_max_packets))
-        self.window_packets = min(WINDOW_START_PACKETS, self.window_max_packets)
-        self.threshold_packets = self.window_max_packets
+        self.window_max_packets = window_max_packets
+        self.packet_bytes = packet_bytes
+        self.controller = CONTROLLERS[congestion](window_max_packets * packet_bytes, packet_bytes)
+        self.evidence = Evidence()
+        self.losses = Losses(self.controller, self.evidence)
         self.rtt_us = RTT_UNKNOWN_US
         self.rtt_variance_us = RTT_UNKNOWN_US // 2
         self.backoff = 1
-        self.losses = 0
         self._measured = False
-        self._recovery_number = 0
+        self._arrived_us = now_us
+        self._pacer = Pacer(now_us)
         self.has_rate = rate_bytes_per_s > 0
         self._rate_bytes_per_s = rate_bytes_per_s
         self._burst_bytes = float(BURST_PACKETS * packet_bytes)
         self._tokens_bytes = self._burst_bytes
         self._filled_us = now_us
 
-    def measured(self, sample_us: int) -> None:
-        """A round trip took `sample_us`. An impossible one is left out: with it the link would wait for hours
-        before it looks silent."""
+    # The round trip ---------------------------------------------------------------------------------------
+
+    def sampled(self, sample_us: int, delay_us: int, newest: int, highest_sent: int, now_us: int) -> None:
+        """From packet `newest` to its ack it took `sample_us`, of which the peer says that it waited
+        `delay_us`. One sample a round counts for the timeout; all of them tell whether packets wait in a
+        queue on their way. No delay makes a round trip quicker than the quickest (RFC 9002 5.3)."""
         if sample_us > limits.ROUND_TRIP_MAX_US:
             return
         sample_us = max(1, sample_us)
+        evidence = self.evidence
+        evidence.took(sample_us, now_us)
+        if evidence.least_us is not None and sample_us - delay_us >= evidence.least_us:
+            sample_us -= delay_us
+        if evidence.reached(newest, highest_sent):
+            self._smooth(sample_us)
+        evidence.sampled(sample_us)
+
+    def measured(self, sample_us: int, now_us: int) -> None:
+        """A hello and its answer took `sample_us`. An impossible one is left out: with it the link would wait
+        for hours before it looks silent."""
+        if sample_us > limits.ROUND_TRIP_MAX_US:
+            return
+        sample_us = max(1, sample_us)
+        self.evidence.took(sample_us, now_us)
+        self._smooth(sample_us)
+
+    def _smooth(self, sample_us: int) -> None:
         if not self._measured:
             self._measured = True
             self.rtt_us = sample_us
@@ -62,6 +86,11 @@ class Regulator:
         error = sample_us - self.rtt_us
         self.rtt_us = max(1, self.rtt_us + error // 8)
         self.rtt_variance_us += (abs(error) - self.rtt_variance_us) // 4
+
+    @property
+    def least_rtt_us(self) -> int:
+        """No answer is quicker than this, as far as is known; 0 if nothing is."""
+        return (self.evidence.least_us or 0) * 7 // 8
 
     @property
     def timeout_us(self) -> int:
@@ -79,33 +108,52 @@ class Regulator:
         """How long a receiver waits for more packets before it acknowledges: a fraction of the RTT."""
         return min(ACK_DELAY_MAX_US, max(ACK_DELAY_MIN_US, self.rtt_us // 4))
 
-    def acked(self, packets: int) -> None:
-        """`packets` more have arrived: slow start up to the threshold, then one packet per round trip."""
+    # The window -------------------------------------------------------------------------------------------
+
+    @property
+    def window_packets(self) -> float:
+        return self.controller.window_bytes / self.packet_bytes
+
+    def resize(self, packet_bytes: int) -> None:
+        """Packets have another size from now on; the window keeps its bytes."""
+        self.packet_bytes = packet_bytes
+        self.controller.resize(packet_bytes)
+
+    def sent_packets(self, packets: int) -> None:
+        """New packets were sent."""
+        self.evidence.sent(packets)
+
+    def arrived(self, packets: int, newest: int, is_limited: bool, now_us: int) -> None:
+        """`packets` more have arrived, `newest` the last; `is_limited` if the window kept their sender from
+        sending more."""
         self.backoff = 1
-        if self.window_packets < self.threshold_packets:
-            self.window_packets += packets
-        else:
-            self.window_packets += packets / self.window_packets
-        if self.window_packets > self.window_max_packets:
-            self.window_packets = self.window_max_packets
+        if not is_limited:
+            self.controller.unused(now_us - self._arrived_us)
+        elif self.controller.is_slow_start or not self.losses.is_recovering(newest):
+            self.controller.arrived(packets * self.packet_bytes, self.evidence, self.rtt_us, now_us)
+        self._arrived_us = now_us
 
-    def lost(self, number: int, highest_sent: int) -> None:
-        """Packet `number` was lost: halve, once for all losses of one window of data."""
-        if number <= self._recovery_number:
-            return
-        self.losses += 1
-        self._recovery_number = highest_sent
-        self.threshold_packets = max(self._window_min_packets, self.window_packets / 2)
-        self.window_packets = self.threshold_packets
-
-    def timed_out(self, highest_sent: int) -> None:
-        """No ack came in time: start again slowly, wait longer next time."""
-        self._recovery_number = highest_sent
-        self.threshold_packets = max(self._window_min_packets, self.window_packets / 2)
-        self.window_packets = self._window_min_packets
+    def timed_out(self, is_persistent: bool, highest_sent: int, now_us: int) -> None:
+        """No ack came in time: wait longer next time, and begin anew if that lasts."""
         self.backoff = min(64, self.backoff * 2)
+        if is_persistent:
+            self.losses.collapsed(highest_sent, now_us)
 
-    # The leaky bucket ---------------------------------------------------------------------------------
+    # Pacing -----------------------------------------------------------------------------------------------
+
+    def paced_packets(self, now_us: int) -> int:
+        """How many packets may leave now, so that a window is spread over a round trip."""
+        if self.rtt_us < PACED_RTT_US or not self._measured:
+            return limits.TRAIN_MAX_PACKETS
+        gain = GAIN_SLOW_START if self.controller.is_slow_start else GAIN
+        rate_bytes_per_us = gain * self.controller.window_bytes / self.rtt_us
+        return int(self._pacer.refill(rate_bytes_per_us, self.packet_bytes, now_us) // self.packet_bytes)
+
+    def pace_us(self, waiting_bytes: int) -> int:
+        """How long until more may leave, if `paced_packets` was 0."""
+        return self._pacer.wait_us(max(self.packet_bytes, waiting_bytes))
+
+    # The leaky bucket ---------------------------------------------------------------------------------------
 
     def may_send_bytes(self, now_us: int) -> float:
         """Bytes that the configured rate allows now."""
@@ -115,6 +163,7 @@ class Regulator:
         return self._tokens_bytes
 
     def sent(self, size_bytes: int) -> None:
+        self._pacer.sent(size_bytes)
         if self.has_rate:
             self._tokens_bytes -= size_bytes
 

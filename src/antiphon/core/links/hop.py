@@ -8,8 +8,15 @@ Deviations:
 - figure 4.2 line 18 compares H_ARU with Next_Packet, which are never equal; what is meant is "nothing is
   missing", and that is what `Reception` asks
 - a failed link is reported and goes on with fresh counts: the membership decides what failure means
+- acks tell the newest packet and how many have come, so that the window counts what is under way, not what
+  waits behind a hole, and round trips are measured while packets are missing (as RFC 9002 5.1 does)
+- requested packets wait for their turn among the paced ones, before all new packets
 Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the simulator.
 """
+
+from itertools import islice
+
+from msgspec import Struct
 
 from antiphon import limits
 from antiphon.config import LinkConfig
@@ -30,6 +37,17 @@ NACKS_MAX = 24
 """The k of thesis 4.3: after so many nacks for one packet, on either side, the link has failed."""
 PROBES_MAX = 12
 """After so many probes without an answer the link has failed."""
+PROBES_PERSISTENT = 2
+"""After so many probes without an answer, the second of which comes after three times the timeout of the
+first, congestion is persistent (RFC 9002 7.6)."""
+
+
+class _Requested(Struct):
+    """A packet that the peer has requested."""
+
+    times: int = 0
+    """How often it was sent again."""
+    sent_us: int = 0
 
 
 class HopLink(Link):
@@ -40,22 +58,29 @@ class HopLink(Link):
     def __init__(self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: Outbox, now_us: int) -> None:
         """`path` is the configuration of the path between the two sites."""
         window_packets = max(8, path.window_bytes // path.packet_bytes)
-        regulator = Regulator(window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us)
+        regulator = Regulator(
+            window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us, path.congestion
+        )
         super().__init__(ends, path.packet_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
         # Sending
         self._open = OpenTrains()
         self._highest_sent = 0
         self._peer_aru = 0
-        self._asked: dict[int, int] = {}  # number -> how often the peer has requested it
-        self._timed_number = 0  # the packet whose round trip is being measured; 0: none
-        self._timed_us = 0
+        self._peer_arrived = 0  # how many different packets have come to the peer
+        self._peer_newest = 0
+        self._limited_number = 0  # the highest number when the window last kept a packet back
+        self._sent_us = now_us
+        self._requested: dict[int, _Requested] = {}  # by number
+        self._again: dict[int, None] = {}  # numbers to be sent again, the first first
         self._probe_us: int | None = None
         self._probes = 0
+        self._is_excused = False  # whether a timeout was let pass because this process stood still
         self._unreliable_us = 0  # when the next unreliable packet may go, were there no bursts
         # Receiving
         self.reception = Reception()
         self._since_ack = 0
         self._ack_us: int | None = None
+        self._newest = 0
         self._newest_us = now_us
 
     # Questions --------------------------------------------------------------------------------------------
@@ -72,7 +97,7 @@ class HopLink(Link):
     @property
     def open_limit_bytes(self) -> int:
         """The maximum window, and the rest of a train that is acknowledged in part."""
-        return int(self.regulator.window_max_packets) * self.packet_bytes + limits.TRAIN_MAX_BYTES
+        return self.regulator.window_max_packets * self.packet_bytes + limits.TRAIN_MAX_BYTES
 
     @property
     def is_quiet(self) -> bool:
@@ -86,6 +111,11 @@ class HopLink(Link):
         self._refill_us = None
         if self.state is not LinkState.OPEN:
             return  # an answer opens it, and then calls this again
+        if self._again:
+            self._send_again(now_us)
+        if self._queue and not self.in_flight_packets and now_us - self._sent_us > self.regulator.timeout_us:
+            self.regulator.controller.rested()
+            self._sent_us = now_us
         while self._queue and (room := self._room(now_us)):
             self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
         while self._unreliable and self._pace_unreliable(now_us):
@@ -93,18 +123,38 @@ class HopLink(Link):
             self._emit(train.buffers, train.stride_bytes, train.size_bytes)
 
     def _room(self, now_us: int) -> int:
-        """How many packets the window and the configured rate allow now."""
+        """How many packets the window, the pace and the configured rate allow now."""
         regulator = self.regulator
-        room = int(regulator.window_packets) - self._highest_sent + self._peer_aru
+        room = min(
+            int(regulator.window_packets) - self._highest_sent + self._peer_arrived,
+            regulator.window_max_packets - self._highest_sent + self._peer_aru,
+        )
+        if room > 0:
+            room = min(room, self._room_by_pace(now_us))
+        if room <= 0:
+            self._limited_number = self._highest_sent
+            return 0
         if regulator.has_rate:
             room = min(room, self._room_by_rate(now_us))
         return max(0, room)
 
+    def _room_by_pace(self, now_us: int) -> int:
+        room = self.regulator.paced_packets(now_us)
+        if room <= 0:
+            waiting_bytes = self.waiting_bytes + len(self._again) * self.packet_bytes
+            self._wake_at(now_us + self.regulator.pace_us(waiting_bytes))
+        return room
+
     def _room_by_rate(self, now_us: int) -> int:
         room = int(self.regulator.may_send_bytes(now_us) // self.packet_bytes)
         if room <= 0:
-            self._refill_us = now_us + self.regulator.refill_us(self.packet_bytes)
+            self._wake_at(now_us + self.regulator.refill_us(self.packet_bytes))
         return room
+
+    def _wake_at(self, at_us: int) -> None:
+        """Pump again at this time."""
+        if self._refill_us is None or at_us < self._refill_us:
+            self._refill_us = at_us
 
     def _pace_unreliable(self, now_us: int) -> bool:
         """Unreliable packets have no acks to clock them: one window of them per round trip."""
@@ -112,18 +162,17 @@ class HopLink(Link):
             return False
         spacing_us = max(1, int(self.regulator.rtt_us / self.regulator.window_packets))
         if self._unreliable_us > now_us + spacing_us * limits.TRAIN_MAX_PACKETS:
-            self._refill_us = self._unreliable_us - spacing_us * limits.TRAIN_MAX_PACKETS
+            self._wake_at(self._unreliable_us - spacing_us * limits.TRAIN_MAX_PACKETS)
             return False
         self._unreliable_us = max(self._unreliable_us, now_us) + spacing_us
         return True
 
     def _send_train(self, train: Train, now_us: int) -> None:
+        train.sent_us = self._sent_us = now_us
         self._open.append(train)
         self._highest_sent += train.count
+        self.regulator.sent_packets(train.count)
         self.counters["packets_sent"] += train.count
-        if not self._timed_number:
-            self._timed_number = self._highest_sent
-            self._timed_us = now_us
         if self._probe_us is None:
             self._probe_us = now_us + self.regulator.timeout_us
         self._emit(train.buffers, train.stride_bytes, train.size_bytes)
@@ -147,7 +196,6 @@ class HopLink(Link):
         if self.state is LinkState.CLOSED:
             self._open_up("spoke")
         if isinstance(incoming, Data):
-            self._newest_us = now_us
             if incoming.head.kind == PacketKind.UNRELIABLE:
                 return [incoming]
             return self._receive_data(incoming, now_us)
@@ -164,9 +212,13 @@ class HopLink(Link):
         if isinstance(incoming, Data):
             highest = incoming.head.number + incoming.count - 1
         elif isinstance(incoming, Ack | Nack):
-            if incoming.aru > self._highest_sent:
+            highest = 0
+            told = incoming.aru
+            if isinstance(incoming, Ack):
+                highest = incoming.highest_sent
+                told = max(told, incoming.newest, incoming.arrived)
+            if told > self._highest_sent:
                 raise BadPacket("ack: of more than was sent")
-            highest = incoming.highest_sent if isinstance(incoming, Ack) else 0
         else:
             return
         if highest > self.reception.aru + self.regulator.window_max_packets:
@@ -175,6 +227,7 @@ class HopLink(Link):
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
         self.counters["packets_received"] += data.count
         self._since_ack += data.count
+        self._newest, self._newest_us = data.head.number + data.count - 1, now_us
         if self._ack_us is None:
             self._ack_us = now_us + self.regulator.ack_delay_us
         news, duplicates = self.reception.take(data, now_us)
@@ -186,51 +239,86 @@ class HopLink(Link):
         return news
 
     def _receive_ack(self, ack: Ack, now_us: int) -> None:
-        self._acknowledged(ack.aru, ack.delay_us, now_us)
+        self._measure(ack, now_us)
+        self._acknowledged(ack.aru, max(ack.arrived, ack.aru), now_us)
         self.reception.announced(ack.highest_sent, now_us)
         if ack.head.number:
             self._send_ack(now_us)
         self.pump(now_us)
 
     def _receive_nack(self, nack: Nack, now_us: int) -> None:
-        self._acknowledged(nack.aru, 0, now_us)
-        self._retransmit(nack.ranges)
+        self._acknowledged(nack.aru, nack.aru, now_us)
+        self._request(nack.ranges, now_us)
         self.pump(now_us)
 
-    def _acknowledged(self, aru: int, delay_us: int, now_us: int) -> None:
-        if not self._peer_aru < aru <= self._highest_sent:
+    def _measure(self, ack: Ack, now_us: int) -> None:
+        """The round trip of the newest packet, unless the ack could be for its second copy."""
+        if ack.newest <= self._peer_newest:
             return
-        if self._timed_number and aru >= self._timed_number:
-            self.regulator.measured(now_us - self._timed_us - delay_us)
-            self._timed_number = 0
-        self.regulator.acked(aru - self._peer_aru)
-        self._peer_aru = aru
-        self._open.acknowledged(aru)
-        if self._asked:
-            self._asked = {number: asked for number, asked in self._asked.items() if number > aru}
+        self._peer_newest = ack.newest
+        sent_us = self._open.sent_us(ack.newest)
+        if sent_us is not None and ack.newest not in self._requested:
+            self.regulator.sampled(now_us - sent_us, ack.delay_us, ack.newest, self._highest_sent, now_us)
+
+    def _acknowledged(self, aru: int, arrived: int, now_us: int) -> None:
+        """Everything up to `aru` has come, and as many packets as `arrived`."""
+        if aru <= self._peer_aru and arrived <= self._peer_arrived:
+            return
+        if arrived > self._peer_arrived:
+            is_limited = self._peer_arrived < self._limited_number
+            newest = max(aru, self._peer_newest)
+            self.regulator.arrived(arrived - self._peer_arrived, newest, is_limited, now_us)
+            self._peer_arrived = arrived
+        if aru > self._peer_aru:
+            self._peer_aru = aru
+            self._open.acknowledged(aru)
+            if self._requested:
+                self._resolve(aru, now_us)
+            self.regulator.losses.acknowledged(aru, now_us)
+        self._is_excused = False
         self._probe_us = now_us + self.regulator.timeout_us if self.in_flight_packets else None
 
-    def _retransmit(self, ranges: list[tuple[int, int]]) -> None:
-        """Retransmit the requested packets, even when the window is full (thesis 4.3)."""
-        room = max(16, int(self.regulator.window_packets))
+    def _resolve(self, aru: int, now_us: int) -> None:
+        """Requested packets up to `aru` have come. One whose second copy cannot have arrived yet was late,
+        not lost."""
+        earliest_us = now_us - self.regulator.least_rtt_us
+        for number in [number for number in self._requested if number <= aru]:
+            requested = self._requested.pop(number)
+            was_lost = requested.times > 0 and requested.sent_us <= earliest_us
+            self._again.pop(number, None)
+            self.regulator.losses.resolved(number, was_lost, now_us)
+
+    def _request(self, ranges: list[tuple[int, int]], now_us: int) -> None:
+        """The peer lacks these packets. A request that was made before the last copy can have arrived is
+        answered by that copy."""
+        earliest_us = now_us - self.regulator.least_rtt_us
         for first, count in ranges:
             first, end = max(first, self._peer_aru + 1), min(first + count, self._highest_sent + 1)
             for number in range(first, end):
-                if not room:
-                    return  # the receiver will request the rest again
-                room -= 1
-                self._retransmit_one(number)
+                requested = self._requested.get(number)
+                if requested is None:
+                    self._requested[number] = _Requested()
+                    self.regulator.losses.lost(number, self._highest_sent, now_us)
+                elif requested.times and requested.sent_us > earliest_us:
+                    continue
+                self._again[number] = None
 
-    def _retransmit_one(self, number: int) -> None:
+    def _send_again(self, now_us: int) -> None:
+        """Send requested packets again, as the pace allows, even when the window is full (thesis 4.3)."""
+        while self._again and (room := self._room_by_pace(now_us)) > 0:
+            for number in list(islice(self._again, room)):
+                del self._again[number]
+                self._retransmit(number, now_us)
+
+    def _retransmit(self, number: int, now_us: int) -> None:
         data = self._open.packet(number, self._counter)
         if data is None:
             return
-        if self._timed_number and number <= self._timed_number:
-            self._timed_number = 0  # its ack could be for either copy
-        self.regulator.lost(number, self._highest_sent)
-        self._asked[number] = asked = self._asked.get(number, 0) + 1
-        if asked > NACKS_MAX:
-            self._fail(f"daemon asked {asked} times for one packet and did not get it")
+        requested = self._requested[number]
+        requested.times += 1
+        requested.sent_us = now_us
+        if requested.times > NACKS_MAX:
+            self._fail(f"daemon asked {requested.times} times for one packet and did not get it")
         self.counters["retransmitted"] += 1
         self._emit([data], len(data), len(data))
 
@@ -272,8 +360,16 @@ class HopLink(Link):
         self._ack_us = None
         prefix = self._prefixes[PacketKind.ACK]
         delay_us = min(now_us - self._newest_us, 0xFFFFFFFF)
+        reception = self.reception
         data = packet.ack(
-            prefix, self.reception.aru, self._highest_sent, delay_us, question, counter=self._counter.take()
+            prefix,
+            reception.aru,
+            self._highest_sent,
+            delay_us,
+            question,
+            newest=self._newest,
+            arrived=reception.highest - reception.missing,
+            counter=self._counter.take(),
         )
         self._emit_alone(self.peer, data)
 
@@ -293,20 +389,28 @@ class HopLink(Link):
         )
 
     def _probe(self, now_us: int) -> None:
-        """No ack came in time: announce our highest number and request an ack."""
+        """No ack came in time: announce our highest number and request an ack. If this process stood still
+        meanwhile, acks may wait for it to read them."""
         if not self.in_flight_packets:
             self._probe_us = None
             return
-        self._timed_number = 0
+        assert self._probe_us is not None
+        timeout_us = self.regulator.timeout_us
+        if now_us - self._probe_us > timeout_us // 2 and not self._is_excused:
+            self._is_excused = True
+            self._probe_us = now_us + timeout_us
+            return
+        self._is_excused = False
         self._probes += 1
-        self.regulator.timed_out(self._highest_sent)
+        self.regulator.timed_out(self._probes >= PROBES_PERSISTENT, self._highest_sent, now_us)
         if self._probes > PROBES_MAX:
             self._fail(f"no answer to {self._probes} questions")
         self._send_ack(now_us, question=True)
         self._probe_us = now_us + self.regulator.timeout_us
 
     def _fail(self, reason: str) -> None:
-        self._asked.clear()
+        for requested in self._requested.values():
+            requested.times = min(requested.times, 1)
         self._probes = 0
         super()._fail(reason)
 

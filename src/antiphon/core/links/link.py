@@ -157,7 +157,7 @@ class Link(Carrier):
 
     def _receive_hello(self, hello: Hello, now_us: int) -> None:
         if hello.echo_us and hello.echo_us <= now_us:
-            self.regulator.measured(now_us - hello.echo_us)
+            self.regulator.measured(now_us - hello.echo_us, now_us)
         is_first = self.state is LinkState.CLOSED
         if is_first:
             self._open_up("answered")

@@ -23,9 +23,16 @@ class OpenTrains(deque[Train]):
         while self and self[0].first + self[0].count - 1 <= aru:
             self.popleft()
 
+    def sent_us(self, number: int) -> int | None:
+        """When a packet was sent first, if it is among these."""
+        train = self._train(number)
+        return None if train is None else train.sent_us
+
     def packet(self, number: int, counter: DatagramCounter) -> bytes | None:
         """One packet again, as a new datagram, if it is among these."""
+        train = self._train(number)
+        return None if train is None else packet.again(train.packet(number), counter.take())
+
+    def _train(self, number: int) -> Train | None:
         train = next((train for train in self if number < train.first + train.count), None)
-        if train is None or number < train.first:
-            return None
-        return packet.again(train.packet(number), counter.take())
+        return train if train is not None and train.first <= number else None

@@ -32,6 +32,7 @@ class Train(Struct):
     buffers: list[Buffer]
     stride_bytes: int
     size_bytes: int
+    sent_us: int = 0
 
     def packet(self, number: int) -> bytes:
         """One packet of the train as it was sent."""

@@ -101,6 +101,8 @@ class _Receipt(Struct, frozen=True):
     aru: int
     highest_sent: int
     delay_us: int
+    newest: int
+    arrived: int
 
 
 class _Request(Struct, frozen=True):
@@ -146,7 +148,8 @@ def take_apart(data: bytes, daemons: int) -> Genuine | None:
             case Hello():
                 return Genuine(found.head, _Times(found.clock_us, found.echo_us))
             case Ack():
-                return Genuine(found.head, _Receipt(found.aru, found.highest_sent, found.delay_us))
+                receipt = _Receipt(found.aru, found.highest_sent, found.delay_us, found.newest, found.arrived)
+                return Genuine(found.head, receipt)
             case Nack():
                 return Genuine(found.head, _Request(found.aru, found.ranges))
             case _:
@@ -257,8 +260,16 @@ def _body(body: Any, prefix: bytes) -> bytes:
             return _behind_head(packet.hello(prefix, times.clock_us, times.echo_us, counter=0), 16)
         case _Receipt():
             told = _narrowed(body)
-            written = packet.ack(prefix, told.aru, told.highest_sent, told.delay_us, counter=0)
-            return _behind_head(written, 20)
+            written = packet.ack(
+                prefix,
+                told.aru,
+                told.highest_sent,
+                told.delay_us,
+                newest=told.newest,
+                arrived=told.arrived,
+                counter=0,
+            )
+            return _behind_head(written, 36)
         case _Request():
             ranges = [(first % 2**64, count % 2**32) for first, count in body.ranges]
             written = packet.nack(prefix, body.aru % 2**64, ranges, counter=0)

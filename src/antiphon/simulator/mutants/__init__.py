@@ -9,6 +9,7 @@ from antiphon.simulator.mutants.allowance import ALLOWANCE
 from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.gathering import GATHERING
 from antiphon.simulator.mutants.groups import GROUPS
+from antiphon.simulator.mutants.links import LINKS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
 from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
@@ -23,5 +24,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE,
+    *GATHERING, *ALLOWANCE, *LINKS,
 )  # fmt: skip

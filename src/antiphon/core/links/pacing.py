@@ -1,0 +1,42 @@
+"""Trains spread over the round trip, so that a window does not leave as one burst.
+
+Follows: RFC 9002 7.7 (a rate of a little more than one window per round trip, bursts of no more than the
+initial window), Spread paper 3.2 for the burst limit.
+Deviations: a path with a round trip of less than two milliseconds is not paced, because timers are coarser;
+a fast link may burst what it sends in four milliseconds, so that trains stay long.
+Checked by: tests/paper/test_congestion.py.
+"""
+
+PACED_RTT_US = 2_000
+GAIN_SLOW_START = 2.0
+GAIN = 1.25
+BURST_US = 4_000
+BURST_PACKETS = 16
+
+
+class Pacer:
+    """The allowance of one sender: bytes that it may send now."""
+
+    def __init__(self, now_us: int) -> None:
+        self._rate_bytes_per_us = 0.0
+        self._burst_bytes = 0.0
+        self._allowed_bytes = float("inf")
+        self._filled_us = now_us
+
+    def refill(self, rate_bytes_per_us: float, packet_bytes: int, now_us: int) -> float:
+        """What may be sent at this rate now."""
+        self._rate_bytes_per_us = rate_bytes_per_us
+        self._burst_bytes = max(float(BURST_PACKETS * packet_bytes), rate_bytes_per_us * BURST_US)
+        gained_bytes = (now_us - self._filled_us) * rate_bytes_per_us
+        self._allowed_bytes = min(self._burst_bytes, self._allowed_bytes + gained_bytes)
+        self._filled_us = now_us
+        return self._allowed_bytes
+
+    def sent(self, size_bytes: int) -> None:
+        self._allowed_bytes = max(-self._burst_bytes, self._allowed_bytes - size_bytes)
+
+    def wait_us(self, waiting_bytes: int) -> int:
+        """How long until half a burst may be sent, or what waits if that is less: single packets would make
+        short trains."""
+        wanted_bytes = min(self._burst_bytes / 2, float(waiting_bytes))
+        return max(1, int((wanted_bytes - self._allowed_bytes) / self._rate_bytes_per_us) + 1)
