@@ -225,7 +225,7 @@ def test_room_is_left_for_the_seal() -> None:
         (1, 0x05, "packet: unknown version"),
         (1, 0x07, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
-        (2, 0x0D, "packet: unknown kind or wrong size"),
+        (2, 0x0E, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
         (40, 0x00, "item: unknown type or wrong size"),
         (40, 0x02, "item: unknown type or wrong size"),

@@ -4,7 +4,7 @@ Follows: RMP 4.6 for Van Jacobson's rules (variance of the round-trip time, slow
 halves, a timer that doubles up to two seconds); Spread paper 3.2 and thesis 4.3 for the Hop protocol's
 fairness to TCP, its maximum window and its leaky bucket with a burst limit.
 Deviations:
-- the window counts packets, not bytes, and the size of packets does not follow it (RMP, figure 4.2)
+- the window counts packets of the base size, not bytes; larger packets count as several (see `HopLink`)
 - the window is halved once for all losses of one window of data, where RMP remembers the last three lost
   packets; after a timeout it starts again from its least, as in TCP, where RMP halves it
 - the window never falls below four packets of the default size, because nacks, not duplicate acks, report a
@@ -79,8 +79,8 @@ class Regulator:
         """How long a receiver waits for more packets before it acknowledges: a fraction of the RTT."""
         return min(ACK_DELAY_MAX_US, max(ACK_DELAY_MIN_US, self.rtt_us // 4))
 
-    def acked(self, packets: int) -> None:
-        """`packets` more have arrived: slow start up to the threshold, then one packet per round trip."""
+    def acked(self, packets: float) -> None:
+        """`packets` more of the window's have arrived: slow start up to the threshold, then one packet per round trip."""
         self.backoff = 1
         if self.window_packets < self.threshold_packets:
             self.window_packets += packets

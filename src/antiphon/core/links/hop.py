@@ -1,12 +1,17 @@
 """Hop: a reliable link between two daemons that never delays a packet for an earlier one.
 
-Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2).
+Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2); for the size of packets RFC 8899 (see
+`path_size`) and RMP 4.6 (figure 4.2): none has more than half of the window, and none is sent while so little
+of the window is left that it would be a small one.
 Deviations:
 - nacks carry ranges; the nack delay follows the reordering seen; nacks carry the aru, too
 - an ack may ask for an answer (`number` 1), so that a lost ack costs one exchange, not a retransmission
 - a link has a handshake and belongs to one daemon view: see `Link`
 - figure 4.2 line 18 compares H_ARU with Next_Packet, which are never equal; what is meant is "nothing is
   missing", and that is what `Reception` asks
+- RMP cuts a packet down to what is left of the window. Here it waits: at least as much is under way as it
+  needs, so an ack is due, and packets of one size travel in one train
+- a packet that has become too large for its path is retransmitted in pieces (see `pieces`)
 - a failed link is reported and goes on with fresh counts: the membership decides what failure means
 Checked by: tests/paper/test_hop.py, the oracle's reliable-delivery rules in the simulator.
 """
@@ -18,13 +23,23 @@ from antiphon.core.links.flow import Regulator
 from antiphon.core.links.link import Ends, Link, LinkState, Signs
 from antiphon.core.links.open_trains import OpenTrains
 from antiphon.core.links.packing import Train
+from antiphon.core.links.path_size import PathSize
+from antiphon.core.links.pieces import Pieces
 from antiphon.core.links.receiving import Reception
 from antiphon.errors import BadPacket
 from antiphon.wire import packet
-from antiphon.wire.packet import Ack, Data, Hello, Nack, Packet, PacketKind
+from antiphon.wire.packet import Ack, Data, Hello, Nack, Packet, PacketKind, Piece
 
 ACK_PACKETS = 128
 """An ack is sent after so many packets at the latest (the paper's max_pkt_btw_ack)."""
+ACK_BYTES = ACK_PACKETS * limits.PACKET_DEFAULT_BYTES
+"""The same for large packets: in bytes, acks are as frequent as with small ones."""
+RETRANSMIT_MIN_PACKETS = 16
+"""So many packets of the base size may be retransmitted for one nack, however small the window is."""
+SUSPECT_REQUESTS = 2
+"""When a packet above the base size was requested so often, the path may have become narrower."""
+RATE_SHARE = 20
+"""With a configured rate, a packet has at most what may be sent in this part (1/20) of a second."""
 NACK_RETRY_MIN_US = 2_000
 NACKS_MAX = 24
 """The k of thesis 4.3: after so many nacks for one packet, on either side, the link has failed."""
@@ -39,10 +54,17 @@ class HopLink(Link):
 
     def __init__(self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: Outbox, now_us: int) -> None:
         """`path` is the configuration of the path between the two sites."""
-        window_packets = max(8, path.window_bytes // path.packet_bytes)
-        regulator = Regulator(window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us)
-        super().__init__(ends, path.packet_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
+        base_bytes = path.packet_base_bytes
+        # The window counts packets of the base size, however large those are that are sent.
+        window_packets = max(8, path.window_bytes // base_bytes)
+        regulator = Regulator(window_packets, path.rate_bytes_per_s, base_bytes, now_us)
+        super().__init__(ends, base_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
+        self.path = PathSize(base_bytes, path.packet_max_bytes, now_us)
+        self._rate_share_bytes = path.rate_bytes_per_s // RATE_SHARE or limits.PACKET_MAX_BYTES
+        self.counters |= {"size_probes_sent": 0, "pieces_sent": 0, "pieces_received": 0}
         # Sending
+        self.in_flight_bytes = 0
+        """Bytes of the packets that are sent and not acknowledged."""
         self._open = OpenTrains()
         self._highest_sent = 0
         self._peer_aru = 0
@@ -54,7 +76,10 @@ class HopLink(Link):
         self._unreliable_us = 0  # when the next unreliable packet may go, were there no bursts
         # Receiving
         self.reception = Reception()
+        self._piece_bytes = packet.capacity(base_bytes) - packet.PIECE_START_BYTES
+        self._pieces = Pieces(self._piece_bytes)
         self._since_ack = 0
+        self._since_ack_bytes = 0
         self._ack_us: int | None = None
         self._newest_us = now_us
 
@@ -72,7 +97,18 @@ class HopLink(Link):
     @property
     def open_limit_bytes(self) -> int:
         """The maximum window, and the rest of a train that is acknowledged in part."""
-        return int(self.regulator.window_max_packets) * self.packet_bytes + limits.TRAIN_MAX_BYTES
+        return int(self.regulator.window_max_packets) * self.path.base_bytes + limits.TRAIN_MAX_BYTES
+
+    @property
+    def window_bytes(self) -> int:
+        """How many bytes may be sent and not acknowledged now."""
+        return int(self.regulator.window_packets * self.path.base_bytes)
+
+    @property
+    def packet_allowed_bytes(self) -> int:
+        """The largest packet that the window and the rate allow: half of the window, but no less than the
+        base (RMP, figure 4.2)."""
+        return max(self.path.base_bytes, min(self.window_bytes // 2, self._rate_share_bytes))
 
     @property
     def is_quiet(self) -> bool:
@@ -90,13 +126,18 @@ class HopLink(Link):
             self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
         while self._unreliable and self._pace_unreliable(now_us):
             train = self._unreliable.train(0, 1)
+            self._unreliable_us += self._spacing_us * -(-train.size_bytes // self.path.base_bytes)
             self._emit(train.buffers, train.stride_bytes, train.size_bytes)
 
     def _room(self, now_us: int) -> int:
         """How many packets the window and the configured rate allow now."""
-        regulator = self.regulator
-        room = int(regulator.window_packets) - self._highest_sent + self._peer_aru
-        if regulator.has_rate:
+        self._resize(min(self.path.size_bytes, self.packet_allowed_bytes))
+        left_bytes = self.window_bytes - self.in_flight_bytes
+        room = left_bytes // self.packet_bytes
+        if room <= 0 and (not self.in_flight_packets or 2 * self._queue.waiting_bytes < left_bytes):
+            room = 1  # all that waits is small enough
+        room = min(room, int(self.regulator.window_max_packets) - self.in_flight_packets)
+        if self.regulator.has_rate:
             room = min(room, self._room_by_rate(now_us))
         return max(0, room)
 
@@ -106,20 +147,27 @@ class HopLink(Link):
             self._refill_us = now_us + self.regulator.refill_us(self.packet_bytes)
         return room
 
+    @property
+    def _spacing_us(self) -> int:
+        """The time for one packet of the base size, if one window is sent in each round trip."""
+        return max(1, int(self.regulator.rtt_us / self.regulator.window_packets))
+
     def _pace_unreliable(self, now_us: int) -> bool:
         """Unreliable packets have no acks to clock them: one window of them per round trip."""
+        self._resize(min(self.path.size_bytes, self.packet_allowed_bytes))
         if self.regulator.has_rate and self._room_by_rate(now_us) <= 0:
             return False
-        spacing_us = max(1, int(self.regulator.rtt_us / self.regulator.window_packets))
-        if self._unreliable_us > now_us + spacing_us * limits.TRAIN_MAX_PACKETS:
-            self._refill_us = self._unreliable_us - spacing_us * limits.TRAIN_MAX_PACKETS
+        burst_us = self._spacing_us * limits.TRAIN_MAX_PACKETS
+        if self._unreliable_us > now_us + burst_us:
+            self._refill_us = self._unreliable_us - burst_us
             return False
-        self._unreliable_us = max(self._unreliable_us, now_us) + spacing_us
+        self._unreliable_us = max(self._unreliable_us, now_us)
         return True
 
     def _send_train(self, train: Train, now_us: int) -> None:
         self._open.append(train)
         self._highest_sent += train.count
+        self.in_flight_bytes += train.size_bytes
         self.counters["packets_sent"] += train.count
         if not self._timed_number:
             self._timed_number = self._highest_sent
@@ -142,6 +190,8 @@ class HopLink(Link):
         self._heard(now_us)
         if isinstance(incoming, Hello):
             self._progress()
+            if incoming.head.number:
+                self.path.answered(incoming.head.number, now_us)
             self._receive_hello(incoming, now_us)
             return []
         if self.state is LinkState.CLOSED:
@@ -151,6 +201,8 @@ class HopLink(Link):
             if incoming.head.kind == PacketKind.UNRELIABLE:
                 return [incoming]
             return self._receive_data(incoming, now_us)
+        if isinstance(incoming, Piece):
+            return self._receive_piece(incoming, now_us)
         self._progress()
         if isinstance(incoming, Ack):
             self._receive_ack(incoming, now_us)
@@ -163,6 +215,8 @@ class HopLink(Link):
         what we have acknowledged, or beyond what we have sent."""
         if isinstance(incoming, Data):
             highest = incoming.head.number + incoming.count - 1
+        elif isinstance(incoming, Piece):
+            highest = incoming.head.number
         elif isinstance(incoming, Ack | Nack):
             if incoming.aru > self._highest_sent:
                 raise BadPacket("ack: of more than was sent")
@@ -175,15 +229,27 @@ class HopLink(Link):
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
         self.counters["packets_received"] += data.count
         self._since_ack += data.count
+        self._since_ack_bytes += data.size_bytes
         if self._ack_us is None:
             self._ack_us = now_us + self.regulator.ack_delay_us
         news, duplicates = self.reception.take(data, now_us)
         if duplicates:
             self.counters["duplicates"] += duplicates
             self._ack_us = now_us  # the sender retransmits: our ack was lost
-        if self._since_ack >= ACK_PACKETS:
+        if self._since_ack >= ACK_PACKETS or self._since_ack_bytes >= ACK_BYTES:
             self._send_ack(now_us)
+        if self._pieces:
+            self._pieces.forget(self.reception.aru)
         return news
+
+    def _receive_piece(self, piece: Piece, now_us: int) -> list[Data]:
+        self._newest_us = now_us
+        self.counters["pieces_received"] += 1
+        if not self.reception.lacks(piece.head.number):
+            self._ack_us = now_us  # the sender retransmits: our ack was lost
+            return []
+        items = self._pieces.take(piece)
+        return [] if items is None else self._receive_data(packet.joined(piece.head, items), now_us)
 
     def _receive_ack(self, ack: Ack, now_us: int) -> None:
         self._acknowledged(ack.aru, ack.delay_us, now_us)
@@ -194,7 +260,7 @@ class HopLink(Link):
 
     def _receive_nack(self, nack: Nack, now_us: int) -> None:
         self._acknowledged(nack.aru, 0, now_us)
-        self._retransmit(nack.ranges)
+        self._retransmit(nack.ranges, now_us)
         self.pump(now_us)
 
     def _acknowledged(self, aru: int, delay_us: int, now_us: int) -> None:
@@ -203,28 +269,32 @@ class HopLink(Link):
         if self._timed_number and aru >= self._timed_number:
             self.regulator.measured(now_us - self._timed_us - delay_us)
             self._timed_number = 0
-        self.regulator.acked(aru - self._peer_aru)
+        arrived_bytes = self._open.size_between(self._peer_aru, aru)
+        self.in_flight_bytes -= arrived_bytes
+        self.regulator.acked(arrived_bytes / self.path.base_bytes)
+        if self.path.waits_for_window:
+            self.path.window_is(self.packet_allowed_bytes, now_us)
         self._peer_aru = aru
         self._open.acknowledged(aru)
         if self._asked:
             self._asked = {number: asked for number, asked in self._asked.items() if number > aru}
         self._probe_us = now_us + self.regulator.timeout_us if self.in_flight_packets else None
 
-    def _retransmit(self, ranges: list[tuple[int, int]]) -> None:
+    def _retransmit(self, ranges: list[tuple[int, int]], now_us: int) -> None:
         """Retransmit the requested packets, even when the window is full (thesis 4.3)."""
-        room = max(16, int(self.regulator.window_packets))
+        room_bytes = max(RETRANSMIT_MIN_PACKETS * self.path.base_bytes, self.window_bytes)
         for first, count in ranges:
             first, end = max(first, self._peer_aru + 1), min(first + count, self._highest_sent + 1)
             for number in range(first, end):
-                if not room:
+                if room_bytes <= 0:
                     return  # the receiver will request the rest again
-                room -= 1
-                self._retransmit_one(number)
+                room_bytes -= self._retransmit_one(number, now_us)
 
-    def _retransmit_one(self, number: int) -> None:
+    def _retransmit_one(self, number: int, now_us: int) -> int:
+        """Retransmit a packet; how many bytes that are."""
         data = self._open.packet(number, self._counter)
         if data is None:
-            return
+            return 0
         if self._timed_number and number <= self._timed_number:
             self._timed_number = 0  # its ack could be for either copy
         self.regulator.lost(number, self._highest_sent)
@@ -232,7 +302,36 @@ class HopLink(Link):
         if asked > NACKS_MAX:
             self._fail(f"daemon asked {asked} times for one packet and did not get it")
         self.counters["retransmitted"] += 1
+        if len(data) > self.path.size_bytes:
+            self._emit_pieces(data)
+            return len(data)
+        if asked >= SUSPECT_REQUESTS and len(data) > self.path.base_bytes:
+            self.path.suspect(now_us)
         self._emit([data], len(data), len(data))
+        return len(data)
+
+    def _emit_pieces(self, data: bytes) -> None:
+        """Retransmit a packet that is too large for the path as it is now."""
+        prefix = self._prefixes[PacketKind.PIECE]
+        pieces = packet.pieces(prefix, data, self._piece_bytes, self._counter.take)
+        self.counters["pieces_sent"] += len(pieces)
+        self._emit(list(pieces), len(pieces[0]), sum(map(len, pieces)))
+
+    # The size of packets ----------------------------------------------------------------------------------
+
+    def _probe_path(self, now_us: int) -> None:
+        """Find out whether packets of another size get through."""
+        size_bytes = self.path.probe(
+            now_us, self.regulator.patience_us, self.packet_allowed_bytes, self.heard_us
+        )
+        if not size_bytes:
+            return
+        prefix, counter = self._prefixes[PacketKind.HELLO], self._counter.take()
+        data = packet.hello(prefix, now_us, 0, size_bytes=size_bytes, counter=counter)
+        self.counters["size_probes_sent"] += 1
+        self.regulator.sent(len(data))
+        self._datagrams.append(Datagram(self.peer, [data], len(data), len(data), is_whole=True))
+        self._say_hello(now_us, 0)  # whether small packets get through
 
     def timeout(self, now_us: int) -> None:
         """Do whatever is due."""
@@ -245,6 +344,9 @@ class HopLink(Link):
             self._send_nack(now_us)
         if self._probe_us is not None and self._probe_us <= now_us:
             self._probe(now_us)
+        due_us = self.path.due_us
+        if due_us is not None and due_us <= now_us and self.state is LinkState.OPEN:
+            self._probe_path(now_us)
         if self._refill_us is not None and self._refill_us <= now_us:
             self.pump(now_us)
 
@@ -263,12 +365,15 @@ class HopLink(Link):
         due_us = self._refill_us
         if due_us is not None and due_us < deadline_us:
             deadline_us = due_us
+        due_us = self.path.due_us
+        if due_us is not None and due_us < deadline_us and self.state is LinkState.OPEN:
+            deadline_us = due_us
         return deadline_us
 
     # Acks, nacks, probes --------------------------------------------------------------------------------
 
     def _send_ack(self, now_us: int, question: bool = False) -> None:
-        self._since_ack = 0
+        self._since_ack = self._since_ack_bytes = 0
         self._ack_us = None
         prefix = self._prefixes[PacketKind.ACK]
         delay_us = min(now_us - self._newest_us, 0xFFFFFFFF)
