@@ -90,8 +90,8 @@ class Oversize(Fault, frozen=True):
 
 
 class Mtu(Fault, frozen=True):
-    """A hop on the way carries datagrams of up to `up_to_bytes`. It cuts larger ones into IP fragments, unless
-    these must not be cut: those are lost."""
+    """A hop on the way carries datagrams of up to `up_to_bytes`. Larger ones are cut into IP fragments, or
+    lost if they must not be cut."""
 
     up_to_bytes: int
 

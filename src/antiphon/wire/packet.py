@@ -30,10 +30,10 @@ check it yet.
 
 HELLO body: sender's clock (8), the last clock value that the receiver sent (8), any number of zeros; with
 these it is a probe of the path, and its answer says how large it was. PIECE body: size of the items of a DATA
-packet (4), offset (4), bytes from there: a part of a packet that no longer gets through whole. ACK body: aru (8), highest
-number sent (8), how long ago the newest packet came, in microseconds (4). NACK body: aru (8), count (2),
-count x (first number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD
-bodies: see `token`.
+packet (4), offset (4), bytes from there: a part of a packet that no longer gets through whole. ACK body: aru
+(8), highest number sent (8), how long ago the newest packet came, in microseconds (4). NACK body: aru (8),
+count (2), count x (first number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY
+and HELD bodies: see `token`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
@@ -44,8 +44,7 @@ DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follow
     PRESSURE  source (2), daemon (2), serial (4), count (2), count x (session number (4), length of its
               name (1), name)
 
-A zero in the place of a type ends the items: what follows it is padding, so that the packets of a train have
-one size.
+Zeros behind the items are padding, so that the packets of a train have one size.
 
 A source is a segment of the view, named by the number of its first daemon: the bundles of all its daemons are
 numbered together.
@@ -487,7 +486,7 @@ def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]
     items: list[Item] = []
     while at < end:
         if at + ITEM_BYTES > end:
-            if data[at] == _PADDING_TYPE:
+            if _is_padding(data, at, end):
                 break
             raise BadPacket("item: cut short")
         kind, _flags, length = ITEM.unpack_from(data, at)
@@ -508,12 +507,16 @@ def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]
             items.append(Skip(source, first, last, lts, aru))
         elif kind == ItemType.PRESSURE and length >= _PRESSURE.size:
             items.append(_parse_pressure(bytes(data[at : at + length])))
-        elif kind == _PADDING_TYPE:
+        elif kind == _PADDING_TYPE and _is_padding(data, at - ITEM_BYTES, end):
             break
         else:
             raise BadPacket("item: unknown type or wrong size")
         at += length
     return items
+
+
+def _is_padding(data: memoryview, at: int, end: int) -> bool:
+    return bytes(data[at:end]).count(0) == end - at
 
 
 def _parse_pressure(body: bytes) -> Pressure:

@@ -80,7 +80,8 @@ class Regulator:
         return min(ACK_DELAY_MAX_US, max(ACK_DELAY_MIN_US, self.rtt_us // 4))
 
     def acked(self, packets: float) -> None:
-        """`packets` more of the window's have arrived: slow start up to the threshold, then one packet per round trip."""
+        """As many as `packets` of the base size more have arrived: slow start up to the threshold, then one
+        per round trip."""
         self.backoff = 1
         if self.window_packets < self.threshold_packets:
             self.window_packets += packets

@@ -1,8 +1,8 @@
 """Hop: a reliable link between two daemons that never delays a packet for an earlier one.
 
-Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2); for the size of packets RFC 8899 (see
-`path_size`) and RMP 4.6 (figure 4.2): none has more than half of the window, and none is sent while so little
-of the window is left that it would be a small one.
+Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2). For the size of packets RFC 8899 and
+RMP 4.6 (figure 4.2): see `path_size`; a packet has no more than half of the window, and none is sent while so
+little of the window is left that it would be a small one.
 Deviations:
 - nacks carry ranges; the nack delay follows the reordering seen; nacks carry the aru, too
 - an ack may ask for an answer (`number` 1), so that a lost ack costs one exchange, not a retransmission

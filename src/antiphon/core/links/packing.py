@@ -28,8 +28,7 @@ _WORTH_CUTTING_BYTES = 128
 """A smaller rest of a packet is left empty rather than filled with a sliver; also, a bundle's first fragment
 always has its whole header, so that daemons on the way can read it."""
 _PADDING_SHARE = 8
-"""At most this part (an eighth) of a packet is padding. It costs less than the system call and the work of the
-receiver that the next train takes."""
+"""At most this part (an eighth) of a packet is padding, which costs less than a train of its own would."""
 
 
 class Train(Struct):

@@ -16,6 +16,7 @@ from antiphon.simulator.scenarios import (
     inflight,
     lasting,
     merge,
+    narrow,
     poisoned,
     promises,
     sites,
@@ -62,6 +63,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "uneven": uneven.uneven,
     "upheaval": upheaval.upheaval,
     "holes": holes.holes,
+    "narrow": narrow.narrow,
 }
 
 
