@@ -120,6 +120,7 @@ def world_config(
     mesh: bool = False,
     protocol: Protocol = "hop",
     rate_bytes_per_s: int = 0,
+    packet_bytes: int | None = None,
     **settings: float | str,
 ) -> Config:
     """Sites s0, s1, ... in a chain, or every two of them joined; daemons d0, d1, ... count through them."""
@@ -137,7 +138,10 @@ def world_config(
             )
             for name in names
         ),
-        tuple(LinkConfig(pair, protocol=protocol, rate_bytes_per_s=rate_bytes_per_s) for pair in pairs),
+        tuple(
+            LinkConfig(pair, packet_bytes=packet_bytes, protocol=protocol, rate_bytes_per_s=rate_bytes_per_s)
+            for pair in pairs
+        ),
         Settings(**settings),  # type: ignore[arg-type]
     )
 
@@ -202,6 +206,7 @@ class Cluster(PassingTime):
         protocol: Protocol = "hop",
         formed: bool = True,
         rate_bytes_per_s: int = 0,
+        packet_bytes: int | None = None,
         **settings: float | str,
     ) -> None:
         """`formed`: wait until all daemons are in one view."""
@@ -213,6 +218,7 @@ class Cluster(PassingTime):
             mesh=mesh,
             protocol=protocol,
             rate_bytes_per_s=rate_bytes_per_s,
+            packet_bytes=packet_bytes,
             **settings,
         )
         self.lose: Callable[[int, bytes], bool] = lambda receiver, data: False

@@ -10,6 +10,7 @@ from antiphon.simulator.mutants.groups import GROUPS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
 from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
+from antiphon.simulator.mutants.paths import PATHS
 from antiphon.simulator.mutants.recovery import RECOVERY
 from antiphon.simulator.mutants.ring import RING
 from antiphon.simulator.mutants.slices import SLICES
@@ -20,5 +21,6 @@ from antiphon.simulator.mutants.streams import STREAMS
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
-    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING
+    *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
+    *PATHS,
 )  # fmt: skip

@@ -15,6 +15,7 @@ from antiphon.simulator.incidents import AnyIncident, Crash, Flood, Restart, Tro
 from antiphon.simulator.network import AnyFault, Loss, Mtu, Oversize
 from antiphon.simulator.plan import ClientPlan, Plan, Route
 from antiphon.simulator.scenarios.parts import busy, coalesce_of, daemons_of, lonely_sites, pairs_of, wide
+from antiphon.simulator.steadiness import Steady
 
 GROUPS = ("g0", "g1")
 SERVICES = (Service.UNRELIABLE, Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
@@ -31,7 +32,8 @@ FLOOD_BYTES = (200, 2_000, 30_000, 58_000)
 
 def narrow(random: Random, seed: int) -> Plan:
     """Two to four daemons, each at a site of its own. Some paths become black holes for large packets while
-    floods are under way: for a while, or, in half of the runs, for good."""
+    floods are under way: for a while, or, in half of the runs, for good. Where no daemon crashes, that costs
+    no view."""
     sites = random.randint(2, 4)
     names = [f"d{number}" for number in range(sites)]
     pairs = pairs_of(random, sites)
@@ -55,20 +57,22 @@ def narrow(random: Random, seed: int) -> Plan:
                 services=(random.choice(SERVICES),),
                 size_max_bytes=size_bytes,
                 size_min_bytes=size_bytes // 2,
-                at_us=random.randrange(FIRST_US, WORKING_US),
+                at_us=random.randrange(FIRST_US, WORKING_US * 2 // 3),
             )
         )
     holes = [_hole(random, names, pair) for pair in pairs if random.random() < 0.7]
     damage = tuple(holes) if seed % 2 else ()
     for hole in holes:
-        at_us = random.randrange(FIRST_US, WORKING_US)
+        at_us = random.randrange(FIRST_US, WORKING_US // 2)
         for_us = 0 if damage else wide(random, 50_000, 5_000_000)
         incidents.append(
             Trouble(
                 fault=hole.fault, daemons=hole.daemons, is_oneway=hole.is_oneway, at_us=at_us, for_us=for_us
             )
         )
+    steady: Steady | None = Steady(tuple(names), FIRST_US, views=0, silent_us=0)
     if random.random() < 0.3:
+        steady = None
         daemon = random.choice(names)
         at_us = random.randrange(FIRST_US, WORKING_US)
         back_us = at_us + wide(random, 10_000, 2_000_000)
@@ -85,6 +89,7 @@ def narrow(random: Random, seed: int) -> Plan:
         incidents=tuple(incidents),
         damage=damage,
         peace_us=PEACE_US if damage else 0,
+        steady=steady,
     )
 
 
