@@ -9,7 +9,7 @@ from test_plans import SECOND_US, played, small_plan, views_of
 
 from antiphon.core.membership.exclusions import TWINS
 from antiphon.simulator.incidents import AnyIncident, Crowd, Trouble, Twin
-from antiphon.simulator.network import Corrupt, Delay, Oversize
+from antiphon.simulator.network import Corrupt, Delay, Mtu, Oversize
 from antiphon.simulator.plan import Daemon, Site
 from antiphon.simulator.play import play
 from antiphon.simulator.run import run_plan, run_seed
@@ -51,6 +51,15 @@ def test_large_packets_get_lost_and_small_ones_do_not() -> None:
     path.recover(Oversize(400))
     path.suffer(Oversize(400, rate=0.5))
     assert path.is_whole
+
+
+def test_what_must_not_be_cut_is_lost_on_a_narrow_path() -> None:
+    path = Stage(small_plan()).world.network.paths[0, 2]
+    path.suffer(Mtu(1_472))
+    assert path.is_whole
+    assert len(path.carry(b"s" * 1_472, 1_472, 0, is_whole=True)) == 1
+    assert path.carry(b"l" * 1_473, 1_473, 0, is_whole=True) == []
+    assert len(path.carry(b"f" * 9_000, 9_000, 0)) == 1  # in IP fragments
 
 
 @pytest.mark.parametrize("is_oneway", [True, False])

@@ -20,6 +20,7 @@ class Explorer:
         self.heard_us = 0
         self.probes: list[int] = []
         self.path = PathSize(base, most, self.now_us)
+        self.path.begin(self.now_us)
 
     def search(self, for_us: int = CONFIRM_US // 2) -> int:
         """Let time pass; the size that is in use then."""
@@ -62,6 +63,13 @@ def test_nothing_larger_than_the_ceiling_is_tried(most: int) -> None:
     assert max(explorer.probes, default=0) <= most
 
 
+def test_nothing_is_asked_before_it_matters() -> None:
+    path = PathSize(BASE, MOST, 0)
+    assert (path.is_unasked, path.due_us, path.size_bytes) == (True, None, BASE)
+    path.begin(5)
+    assert (path.is_unasked, path.due_us) == (False, 5)
+
+
 def test_a_size_fails_after_three_probes() -> None:
     explorer = Explorer(1_472)
     explorer.search()
@@ -85,6 +93,7 @@ def test_one_lost_probe_costs_nothing() -> None:
 
 def test_an_answer_to_what_was_not_asked_counts_for_nothing() -> None:
     path = PathSize(BASE, MOST, 0)
+    path.begin(0)
     for size in (0, BASE, 1_400, 60_000, 1 << 40):
         path.answered(size, 0)
     assert path.size_bytes == BASE
@@ -141,6 +150,7 @@ def test_a_suspicion_that_is_wrong_changes_nothing() -> None:
 
 def test_at_the_base_there_is_nothing_to_suspect() -> None:
     path = PathSize(BASE, BASE, 0)
+    path.begin(0)
     path.suspect(0)
     assert (path.state, path.due_us) == (PathState.SETTLED, None)
 

@@ -132,6 +132,8 @@ class HopLink(Link):
     def _room(self, now_us: int) -> int:
         """How many packets the window and the configured rate allow now."""
         self._resize(min(self.path.size_bytes, self.packet_allowed_bytes))
+        if self.path.is_unasked and self._queue.waiting_bytes > self.packet_bytes:
+            self.path.begin(now_us)
         left_bytes = self.window_bytes - self.in_flight_bytes
         room = left_bytes // self.packet_bytes
         if room <= 0 and (not self.in_flight_packets or 2 * self._queue.waiting_bytes < left_bytes):
@@ -155,6 +157,8 @@ class HopLink(Link):
     def _pace_unreliable(self, now_us: int) -> bool:
         """Unreliable packets have no acks to clock them: one window of them per round trip."""
         self._resize(min(self.path.size_bytes, self.packet_allowed_bytes))
+        if self.path.is_unasked and self._unreliable.waiting_bytes > self.packet_bytes:
+            self.path.begin(now_us)
         if self.regulator.has_rate and self._room_by_rate(now_us) <= 0:
             return False
         burst_us = self._spacing_us * limits.TRAIN_MAX_PACKETS

@@ -13,6 +13,7 @@ Deviations:
   only late costs no more than a size that is too small for a while
 - a small hello goes with each probe. A probe counts as lost only if the other end was heard since: a path
   that is cut for a while says nothing about sizes
+- the search begins when there is something to send for which it matters: most links of most views have not
 - the base is not probed by the link: the membership does so before there is a link (`Peer.must_prove`)
 - the RFC leaves to the protocol how a black hole is noticed: here, when a packet above the base is requested
   a second time, which takes a nack that got through
@@ -43,6 +44,8 @@ RAISE_US = 600_000_000
 class PathState(Enum):
     """What a path is asked."""
 
+    UNASKED = "unasked"
+    """Nothing yet: all that was sent fits packets of the base size."""
     SEARCHING = "searching"
     """Whether larger packets get through."""
     SETTLED = "settled"
@@ -58,8 +61,8 @@ class PathSize:
         self.base_bytes = base_bytes
         self.size_bytes = base_bytes
         """Packets of up to this size may be sent."""
-        self.state = PathState.SEARCHING
-        self.due_us: int | None = now_us
+        self.state = PathState.UNASKED
+        self.due_us: int | None = None
         """When to ask `probe` again; None: never."""
         self.waits_for_window = False
         """Whether the next probe is larger than the window allows."""
@@ -71,6 +74,15 @@ class PathSize:
         self._tries = 0
         self._silences = 0  # probes in a row after which the other end was not heard at all
         self._sent_us = now_us
+        self._raise_us = 0
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether the search has not begun."""
+        return self.state is PathState.UNASKED
+
+    def begin(self, now_us: int) -> None:
+        """More is to be sent than fits a packet: see how large packets may be."""
         self._raise_us = now_us + RAISE_US
         self._seek(now_us)
 
