@@ -71,7 +71,14 @@ more, the least recent queries are forgotten."""
 PACKET_MIN_BYTES = 512
 PACKET_DEFAULT_BYTES = 1_400
 """Fits every path seen in practice (Ethernet, tunnels, PPPoE) without IP fragments."""
-PACKET_MAX_BYTES = 60_000
+PACKET_BASE_BYTES = 1_200
+"""A link between sites starts with packets of this size (RFC 8899, 5.1.2) and looks for larger ones that get
+through. Daemons for which not even these get through do not work together."""
+PACKET_MAX_BYTES = 61_440
+"""A datagram has 65,507 bytes at most. This holds a bundle of `BUNDLE_TARGET_BYTES` with its header and its
+place on a link, so that the bundles of a flood travel whole where the path carries them."""
+PACKET_PROBES_MAX = 3
+"""Probes of one size that are not answered before the path counts as too narrow (MAX_PROBES of RFC 8899)."""
 COUNTER_MAX = (1 << 62) - 1
 """The greatest lts or number that is believed: at a billion a second it lasts for a century, and what we
 count on from there still fits its field."""
@@ -109,6 +116,9 @@ LINK_WINDOW_MAX_BYTES = 8 * 1024 * 1024
 """Unacknowledged bytes on one link, the paper's maximum window."""
 LINK_MISSING_MAX = 65_536
 """Packets a receiver tracks as missing; a gap beyond that is refused, the sender repeats it later."""
+LINK_PIECES_MAX_BYTES = 1024 * 1024
+"""Pieces of packets that are not complete, on one link; beyond it those of the newest packets are dropped,
+and its sender repeats them later."""
 LINK_UNRELIABLE_QUEUE_BYTES = 2 * 1024 * 1024
 """Unreliable traffic waiting for one link; beyond it the newest is dropped and counted."""
 

@@ -47,9 +47,15 @@ class LinkPair:
     """Two ends of a Hop link and the path between them. `lose` decides which packets do not arrive."""
 
     def __init__(
-        self, packet_bytes: int = 1_400, rate_bytes_per_s: int = 0, window_bytes: int = 1_000_000
+        self,
+        packet_bytes: int = 1_400,
+        rate_bytes_per_s: int = 0,
+        window_bytes: int = 1_000_000,
+        width_bytes: int = 65_507,
     ) -> None:
+        """The path carries packets of up to `width_bytes`."""
         self.now_us = 0
+        self.width_bytes = width_bytes
         self.lose: Callable[[int, Packet], bool] = lambda receiver, incoming: False
         self.seen: list[tuple[int, Packet]] = []
         self.received: list[list[bytes]] = [[], []]
@@ -64,6 +70,8 @@ class LinkPair:
             HopLink(ends_of(me), path, signs=SIGNS, datagrams=self._out[me], now_us=0) for me in (0, 1)
         ]
         self._flying: list[tuple[int, int, bytes]] = []
+        for end in self.ends:
+            end.path.begin(0)  # as after the first full packets
         self.run(until_us=200_000)
 
     def send(self, *bodies: bytes, end: int = 0) -> None:
@@ -91,6 +99,8 @@ class LinkPair:
         due_us, index = min(deadlines)
         if self._flying and self._flying[0][0] <= due_us:
             self.now_us, receiver, data = self._flying.pop(0)
+            if len(data) > self.width_bytes:
+                return
             incoming = packet.parse(memoryview(data))
             if self.lose(receiver, incoming):
                 return
@@ -125,6 +135,7 @@ def world_config(
     mesh: bool = False,
     protocol: Protocol = "hop",
     rate_bytes_per_s: int = 0,
+    packet_bytes: int | None = None,
     **settings: float | str,
 ) -> Config:
     """Sites s0, s1, ... in a chain, or every two of them joined; daemons d0, d1, ... count through them."""
@@ -142,7 +153,10 @@ def world_config(
             )
             for name in names
         ),
-        tuple(LinkConfig(pair, protocol=protocol, rate_bytes_per_s=rate_bytes_per_s) for pair in pairs),
+        tuple(
+            LinkConfig(pair, packet_bytes=packet_bytes, protocol=protocol, rate_bytes_per_s=rate_bytes_per_s)
+            for pair in pairs
+        ),
         Settings(**settings),  # type: ignore[arg-type]
     )
 
@@ -207,6 +221,7 @@ class Cluster(PassingTime):
         protocol: Protocol = "hop",
         formed: bool = True,
         rate_bytes_per_s: int = 0,
+        packet_bytes: int | None = None,
         **settings: float | str,
     ) -> None:
         """`formed`: wait until all daemons are in one view."""
@@ -218,6 +233,7 @@ class Cluster(PassingTime):
             mesh=mesh,
             protocol=protocol,
             rate_bytes_per_s=rate_bytes_per_s,
+            packet_bytes=packet_bytes,
             **settings,
         )
         self.lose: Callable[[int, bytes], bool] = lambda receiver, data: False

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from long_path import Bottleneck, LongPath
 
+from antiphon import limits
 from antiphon.config.values import Congestion
 from antiphon.core.links.congestion import CONTROLLERS
 from antiphon.core.links.congestion.controller import RESTART_SHARE, WINDOW_START_PACKETS
@@ -65,17 +66,13 @@ def test_the_configuration_names_what_there_is():
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
-def test_a_window_keeps_its_bytes_when_packets_change_their_size(name):
-    """(ours: windows count bytes, and the path's largest packet may be found out while a link works)"""
-    regulator = Regulator(5_000, 0, SEGMENT_BYTES, 0, name)
+def test_a_window_has_a_floor_of_as_many_bytes_whatever_the_size_of_packets(name):
+    """(ours: windows count bytes, and a packet has no more than half of one)"""
+    regulator = Regulator(5_000, 0, 1_200, 0, name)
     regulator.controller.window_bytes = 600_000.0
-    regulator.resize(60_000)
-    assert regulator.window_packets == 10
-    regulator.resize(1_200)
-    assert regulator.window_packets == 500
     for number in range(1, 100):
         regulator.controller.lost(path_with_queue(), number)
-    assert int(regulator.window_packets) == 4  # the floor of 5,600 bytes
+    assert regulator.window_bytes == 4 * limits.PACKET_DEFAULT_BYTES
 
 
 # CUBIC ------------------------------------------------------------------------------------------------------
@@ -203,11 +200,11 @@ def test_a_window_does_not_leave_as_one_burst():
     path.sender._sent_us = path.now_us
     path.is_busy = True
     path.work()
-    assert 16 <= path.sender.in_flight_packets <= 64
+    assert 16 * 1_200 <= path.sender.in_flight_bytes <= 64 * 1_400
     path.run(0.02)
-    assert 150 <= path.sender.in_flight_packets <= 400
+    assert 150 * 1_400 <= path.sender.in_flight_bytes <= 400 * 1_400
     path.run(0.015)
-    assert path.sender.in_flight_packets == 400
+    assert 400 * 1_400 - path.sender.packet_bytes < path.sender.in_flight_bytes <= 400 * 1_400
 
 
 def test_a_near_path_is_not_paced():
@@ -219,7 +216,7 @@ def test_a_near_path_is_not_paced():
     path.sender._sent_us = path.now_us
     path.is_busy = True
     path.work()
-    assert path.sender.in_flight_packets == 300
+    assert 300 * 1_400 - path.sender.packet_bytes < path.sender.in_flight_bytes <= 300 * 1_400
 
 
 def test_acks_stay_sparse():
@@ -314,7 +311,7 @@ def test_a_window_that_is_not_used_does_not_grow():
     not be increased. (RFC 9002 7.8)"""
     regulator = Regulator(6_000, 0, SEGMENT_BYTES, 0)
     for now_us in range(0, 10_000_000, 50_000):
-        regulator.arrived(8, newest=1, is_limited=False, now_us=now_us)
+        regulator.arrived(8 * SEGMENT_BYTES, newest=1, is_limited=False, now_us=now_us)
     assert regulator.window_packets == WINDOW_START_PACKETS
 
 
@@ -386,18 +383,23 @@ class KernelFlow:
 
 
 @pytest.mark.parametrize("congestion", CONTROLLERS)
-@pytest.mark.parametrize("queue_bytes", [40_000, 100_000])
-def test_it_shares_a_bottleneck_with_tcp(congestion, queue_bytes):
+def test_it_shares_bottlenecks_with_tcp(congestion):
     """The Hop protocol is fair to TCP flows that share the network links. (Spread paper 3.2: each gets
-    between half and twice the other's share)"""
-    bottleneck = Bottleneck(1_250_000, queue_bytes)
-    ours = LongPath(congestion=congestion, bottleneck=bottleneck, seed=Random(queue_bytes).randrange(100))
-    theirs = KernelFlow(bottleneck, RTT_US)
-    ours.work()
-    before = (0, 0)
-    while min(ours.next_us(), theirs.next_us()) < 60_000_000:
-        (ours if ours.next_us() <= theirs.next_us() else theirs).step()
-        if ours.now_us < 15_000_000:
-            before = (ours.received_bytes, theirs.received_bytes)
-    share = (ours.received_bytes - before[0]) / (theirs.received_bytes - before[1])
-    assert 0.5 < share < 2.0
+    between half and twice the other's share. Which of two flows loses packets when a queue is full is a
+    matter of phase, so what counts is the sum over queues of many sizes)"""
+    ours_bytes = theirs_bytes = 0
+    for queue_bytes in (40_000, 60_000, 80_000, 100_000, 120_000, 160_000):
+        bottleneck = Bottleneck(1_250_000, queue_bytes)
+        ours = LongPath(congestion=congestion, bottleneck=bottleneck)
+        jitter = Random(queue_bytes)
+        ours.late_us = lambda jitter=jitter: jitter.randrange(300)
+        theirs = KernelFlow(bottleneck, RTT_US)
+        ours.work()
+        before = (0, 0)
+        while min(ours.next_us(), theirs.next_us()) < 40_000_000:
+            (ours if ours.next_us() <= theirs.next_us() else theirs).step()
+            if ours.now_us < 15_000_000:
+                before = (ours.received_bytes, theirs.received_bytes)
+        ours_bytes += ours.received_bytes - before[0]
+        theirs_bytes += theirs.received_bytes - before[1]
+    assert 0.5 < ours_bytes / theirs_bytes < 2.0

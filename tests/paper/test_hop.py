@@ -1,8 +1,11 @@
 """The Hop protocol, sentence by sentence: Spread paper 3.2 and thesis 4.3."""
 
+from random import Random
+
 import pytest
 from small_worlds import DELAY_US, HELLO_US, VIEW, LinkPair
 
+from antiphon import limits
 from antiphon.core.links.congestion.controller import WINDOW_MIN_PACKETS
 from antiphon.core.links.flow import ACK_DELAY_MAX_US, Regulator
 from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX
@@ -215,9 +218,9 @@ def test_the_window_bounds_what_is_outstanding():
     most = 0
     while len(pair.received[1]) < 400 and pair.now_us < 60_000_000:
         pair.step()
-        most = max(most, pair.ends[0].in_flight_packets)
+        most = max(most, pair.ends[0].in_flight_bytes)
     assert len(pair.received[1]) == 400
-    assert most <= 70_000 // 1_400
+    assert 60_000 < most <= 70_000
 
 
 def test_retransmissions_go_out_even_when_the_window_is_full():
@@ -246,7 +249,7 @@ def reno(window_max_packets: int = 1_000, packet_bytes: int = 1_400) -> Regulato
 
 
 def arrived(regulator: Regulator, packets: int, newest: int = 1_000_000) -> None:
-    regulator.arrived(packets, newest, is_limited=True, now_us=0)
+    regulator.arrived(packets * 1_400, newest, is_limited=True, now_us=0)
 
 
 def test_slow_start_then_one_packet_a_round_trip():
@@ -299,3 +302,134 @@ def test_the_least_window_has_as_many_bytes_where_packets_are_small():
     regulator = reno(8, 500)
     regulator.timed_out(True, 100, now_us=0)
     assert regulator.window_packets == 8
+
+
+# The size of packets ----------------------------------------------------------------------------------------
+
+
+def large(count: int) -> list[bytes]:
+    return [bytes([65 + number % 26]) * 50_000 for number in range(count)]
+
+
+def grown(packet_bytes: int = limits.PACKET_MAX_BYTES) -> LinkPair:
+    """A link that has found out that its path carries packets of any size."""
+    pair = LinkPair(packet_bytes=packet_bytes)
+    pair.send(*large(100))
+    pair.run(pair.now_us + 2_000_000)
+    assert pair.ends[0].path.size_bytes == packet_bytes
+    pair.received[1].clear()
+    pair.seen.clear()
+    return pair
+
+
+def test_packets_above_the_base_are_sent_only_when_a_probe_of_their_size_has_arrived():
+    """Data is not sent in packets of a size that no probe has proved. (RFC 8899, section 3)"""
+    pair = LinkPair(packet_bytes=limits.PACKET_MAX_BYTES)
+    proved = [pair.ends[0].path.size_bytes]
+    receive_hello = pair.ends[0]._receive_hello
+
+    def note(hello, now_us):
+        proved.append(max(proved[-1], hello.head.number))
+        receive_hello(hello, now_us)
+
+    pair.ends[0]._receive_hello = note
+    largest = []
+    pair.lose = lambda receiver, incoming: (
+        receiver == 1
+        and isinstance(incoming, Data)
+        and bool(largest.append((incoming.size_bytes, proved[-1])))
+    )
+    pair.send(*large(60))
+    pair.run(pair.now_us + 2_000_000)
+    assert all(size <= most for size, most in largest)
+    assert max(size for size, _ in largest) > 32_000
+
+
+@pytest.mark.parametrize("width", [1_200, 1_472, 9_000, 65_507])
+def test_a_link_finds_out_how_large_packets_may_be(width):
+    """DPLPMTUD discovers the size that the network path supports. (RFC 8899, section 1)"""
+    pair = LinkPair(packet_bytes=limits.PACKET_MAX_BYTES, width_bytes=width)
+    pair.send(*large(80))
+    pair.run(pair.now_us + 10_000_000)
+    assert b"".join(pair.received[1]) == b"".join(large(80))
+    found = pair.ends[0].path.size_bytes
+    assert found <= width
+    assert found >= min(limits.PACKET_MAX_BYTES, width - max(64, width // 8))
+    assert pair.ends[0].counters["retransmitted"] == 0
+
+
+@pytest.mark.parametrize("width", [1_200, 1_500, 8_000])
+def test_packets_that_are_too_large_for_a_path_that_changed_arrive_in_pieces(width):
+    """A PL that detects a black hole falls back to the base and recovers what was lost. (RFC 8899, 4.3; how,
+    it leaves open)"""
+    pair = grown()
+    pair.width_bytes = width
+    pair.send(*large(20))
+    pair.run(pair.now_us + 5_000_000)
+    assert sum(map(len, pair.received[1])) == 20 * 50_000
+    assert pair.ends[0].path.falls == 1
+    assert pair.ends[0].path.size_bytes <= width
+    assert pair.ends[0].counters["pieces_sent"] > 0
+    assert pair.ends[0].counters["failures"] == pair.ends[1].counters["failures"] == 0
+    assert pair.ends[0].in_flight_bytes == pair.ends[0].open_bytes == 0
+
+
+def test_losses_alone_do_not_make_packets_small():
+    """Loss of packets of all sizes is congestion, not a black hole: the size in use is confirmed. (RFC 8899,
+    section 3)"""
+    pair = grown()
+    chance = Random(7)
+    pair.lose = lambda receiver, incoming: isinstance(incoming, Data) and chance.random() < 0.2
+    pair.send(*large(100))
+    pair.run(pair.now_us + 20_000_000)
+    assert sum(map(len, pair.received[1])) == 100 * 50_000
+    assert pair.ends[0].path.size_bytes == limits.PACKET_MAX_BYTES
+    assert pair.ends[0].path.falls == 0
+
+
+def test_a_packet_has_at_most_half_of_the_window():
+    """Send up to 1/2 of the window at a time. (RMP, figure 4.2)"""
+    pair = grown()
+    end = pair.ends[0]
+    for window_packets in (4.0, 10.0, 40.0, 150.0):
+        end.regulator.controller.window_bytes = window_packets * 1_200
+        pair.now_us += 1_000_000  # what was sent before does not count for the pace any more
+        assert end._room(pair.now_us) >= 1
+        assert end.packet_bytes == max(end.path.base_bytes, min(61_440, int(window_packets * 1_200) // 2))
+
+
+def test_nothing_small_is_sent_because_little_of_the_window_is_left():
+    """Avoid the "silly window" effect: delay sending until an ack is received. (RMP, figure 4.2)"""
+    pair = grown()
+    end = pair.ends[0]
+    end.regulator.controller.window_bytes = end.regulator.controller.threshold_bytes = 156_000.0
+    end._sent_us = pair.now_us  # it has not rested
+    pair.send(*large(30))
+    while sum(map(len, pair.received[1])) < 30 * 50_000:
+        assert end.in_flight_bytes <= end.regulator.window_bytes
+        pair.step()
+    sizes = [data.size_bytes for data in pair.kinds(1, Data)]
+    assert min(sizes[:-1]) > 40_000
+
+
+def test_the_window_may_change_while_packets_are_of_any_size():
+    """When a packet is sent, the window is decreased by the number of bytes sent. (RMP 4.6)"""
+    pair = LinkPair(packet_bytes=limits.PACKET_MAX_BYTES, window_bytes=300_000)
+    pair.send(*large(40), *numbered(100))
+    while pair.ends[0].waiting_bytes or pair.ends[0].in_flight_bytes:
+        end = pair.ends[0]
+        assert end.open_bytes <= end.open_limit_bytes
+        assert 0 <= end.in_flight_bytes <= 300_000
+        assert end.in_flight_bytes <= end.open_bytes
+        pair.step()
+    assert sum(map(len, pair.received[1])) == 40 * 50_000 + 100 * 1_204
+
+
+def test_a_configured_size_is_a_ceiling():
+    """(ours: `packet_bytes` of a link bounds the search)"""
+    pair = LinkPair(packet_bytes=9_000)
+    pair.send(*large(40))
+    pair.run(pair.now_us + 2_000_000)
+    assert pair.ends[0].path.size_bytes == 9_000
+    assert max(hello.size_bytes for hello in pair.kinds(1, Hello)) == 9_000
+    assert max(data.size_bytes for data in pair.kinds(1, Data)) <= 9_000

@@ -209,7 +209,7 @@ def test_unreliable_messages_stand_outside_of_the_order():
 
 def test_fragments_travel_on_despite_missing_ones():
     """Packets are forwarded despite the loss of packets ordered earlier. (paper 3.2, at an inner site)"""
-    cluster, clients = cluster_with_members(3)
+    cluster, clients = cluster_with_members(3, packet_bytes=1_400)
     cluster.crossed.clear()
     lost: list[bytes] = []
 

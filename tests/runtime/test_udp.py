@@ -2,6 +2,8 @@
 
 import select
 import socket
+import subprocess
+import sys
 
 import pytest
 from local_cluster import needs_offload
@@ -131,3 +133,59 @@ def test_an_address_in_use_is_one_clear_error() -> None:
 def test_an_address_that_cannot_be_resolved_is_one_clear_error() -> None:
     with pytest.raises(ConfigError, match="cannot be resolved"):
         UdpSocket(("no.such.host.invalid", 4810), {}, PLAIN)
+
+
+def whole(size: int) -> Datagram:
+    return Datagram(1, [bytes(size)], size, size, is_whole=True)
+
+
+def test_a_probe_that_no_datagram_can_hold_is_counted_and_nothing_else() -> None:
+    sender, receiver = pair((PLAIN, PLAIN))
+    sender.send(whole(65_508))
+    assert (sender.counters.too_large, sender.counters.send_errors) == (1, 0)
+    sender.send(whole(61_440))
+    assert receive(receiver, 61_440) == [bytes(61_440)]
+    sender.close()
+    receiver.close()
+
+
+NARROW = """
+import select, socket
+from antiphon.core.effects import Datagram
+from antiphon.runtime.udp import PLAIN, UdpSocket
+
+def free():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()
+
+one, other = free(), free()
+sender, receiver = UdpSocket(one, {1: other}, PLAIN), UdpSocket(other, {0: one}, PLAIN)
+for size in (1_472, 1_473, 9_000):
+    for is_whole in (True, False):
+        sender.send(Datagram(1, [bytes(size)], size, size, is_whole=is_whole))
+        if select.select([receiver], [], [], 0.2)[0]:
+            receiver.drain(lambda data, stride, origin: print(size, is_whole, len(data)))
+print(sender.counters.too_large, sender.counters.send_errors)
+"""
+IN_NARROW_NETWORK = (
+    "unshare",
+    "--map-root-user",
+    "--net",
+    "sh",
+    "-c",
+    'ip link set lo mtu 1500 up && exec "$@"',
+    "sh",
+)
+
+
+def test_probes_are_never_cut_and_other_packets_are() -> None:
+    """In a network of its own, with the MTU of Ethernet."""
+    try:
+        subprocess.run((*IN_NARROW_NETWORK, "true"), check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no network of its own can be made here")
+    told = subprocess.run(
+        (*IN_NARROW_NETWORK, sys.executable, "-c", NARROW), check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    assert told == ["1472 True 1472", "1472 False 1472", "1473 False 1473", "9000 False 9000", "2 0"]

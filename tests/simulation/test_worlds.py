@@ -10,7 +10,7 @@ from test_plans import SECOND_US, played, small_plan, views_of
 from antiphon.config import LinkConfig
 from antiphon.core.membership.exclusions import TWINS
 from antiphon.simulator.incidents import AnyIncident, Crowd, Trouble, Twin
-from antiphon.simulator.network import Bandwidth, Corrupt, Delay, Oversize
+from antiphon.simulator.network import Bandwidth, Corrupt, Delay, Mtu, Oversize
 from antiphon.simulator.plan import Daemon, Plan, Route, Site
 from antiphon.simulator.play import play
 from antiphon.simulator.run import run_plan, run_seed
@@ -67,6 +67,15 @@ def test_daemons_find_each_other_over_a_thin_path(bytes_per_s: int, latency_us: 
     view = world.hosts[0].node.view
     world.run(40 * SECOND_US)
     assert world.hosts[0].node.view is view, "and stay together"
+
+
+def test_what_must_not_be_cut_is_lost_on_a_narrow_path() -> None:
+    path = Stage(small_plan()).world.network.paths[0, 2]
+    path.suffer(Mtu(1_472))
+    assert path.is_whole
+    assert len(path.carry(b"s" * 1_472, 1_472, 0, is_whole=True)) == 1
+    assert path.carry(b"l" * 1_473, 1_473, 0, is_whole=True) == []
+    assert len(path.carry(b"f" * 9_000, 9_000, 0)) == 1  # in IP fragments
 
 
 @pytest.mark.parametrize("is_oneway", [True, False])

@@ -65,7 +65,7 @@ def test_two_daemons_are_joined_by_the_link_of_their_sites() -> None:
 
 def test_inside_a_site_daemons_are_joined_by_a_cheap_link_with_the_defaults() -> None:
     built = config.build(sites_of(2, 1, 2), (LinkConfig(("s0", "s1")), LinkConfig(("s1", "s2"))))
-    assert built.link_between(3, 4) == LinkConfig(("s2", "s2"), cost=0.01)
+    assert built.link_between(3, 4) == LinkConfig(("s2", "s2"), cost=0.01, packet_bytes=1_400)
 
 
 def test_too_many_daemons_in_all() -> None:

@@ -14,7 +14,7 @@ from antiphon import limits
 from antiphon.errors import BadPacket
 from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
 from antiphon.wire import frames, packet, trains, versions
-from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Pressure, Skip, Update
+from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Piece, Pressure, Skip, Update
 from antiphon.wire.versions import OtherVersion
 
 # Packets --------------------------------------------------------------------------------------------------
@@ -152,6 +152,48 @@ def test_data_carries_items(kind: PacketKind, byte: str, number: int, check: str
     )
 
 
+@pytest.mark.parametrize("padding", [1, 3, 4, 100])
+def test_zeros_behind_the_items_are_padding(padding: int) -> None:
+    vector = checked(head_vector("02", "0000000000000001") + UPDATE_VECTOR + bytes(padding))
+    read = packet.parse(memoryview(vector))
+    assert isinstance(read, Data)
+    assert (read.items, read.size_bytes) == ([UPDATE], len(vector))
+    spoilt = checked(head_vector("02", "0000000000000001") + UPDATE_VECTOR + bytes(padding) + b"\x09")
+    with pytest.raises(BadPacket, match="item"):
+        packet.parse(memoryview(spoilt))
+
+
+PIECE_VECTOR = octets(
+    "00000BB8            # size of the items in all",
+    "00000470            # offset",
+    "48454C4C4F          # HELLO",
+)
+
+
+def test_a_piece_of_a_data_packet() -> None:
+    vector = checked(head_vector("0D", "0000000000000009") + PIECE_VECTOR)
+    assert packet.parse(memoryview(vector)) == Piece(
+        head_of(PacketKind.PIECE, 9), total=3_000, offset=1_136, body=b"HELLO"
+    )
+    body = packet.piece_body(3_000, 1_136, b"HELLO")
+    assert packet.whole(prefix_of(PacketKind.PIECE), body, 9, counter=COUNTER) == vector
+
+
+def test_a_padded_hello_and_its_answer() -> None:
+    """The size of both is told with the room for the tag of a seal."""
+    times = octets("0000000000000005", "0000000000000000")
+    vector = checked(head_vector("01", "0000000000000000") + times + bytes(1_400 - packet.HELLO_BYTES))
+    data = packet.hello(prefix_of(PacketKind.HELLO), 5, 0, size_bytes=1_400, counter=COUNTER)
+    assert data == vector
+    assert len(data) == 1_400 - packet.SEAL_TAG_BYTES + packet.CHECK_BYTES
+    read = packet.parse(memoryview(data))
+    assert isinstance(read, Hello)
+    assert (read.clock_us, read.echo_us, read.size_bytes) == (5, 0, 1_400)
+    times = octets("0000000000000006", "0000000000000005")
+    answer = packet.hello(prefix_of(PacketKind.HELLO), 6, 5, answered_bytes=1_400, counter=COUNTER)
+    assert answer == checked(head_vector("01", "0000000000000578") + times)
+
+
 PRESSURE_VECTOR = octets(
     "04                  # type: pressure",
     "00                  # flags",
@@ -235,7 +277,7 @@ def test_room_is_left_for_the_seal() -> None:
         (1, 0x05, "packet: unknown version"),
         (1, 0x07, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
-        (2, 0x0D, "packet: unknown kind or wrong size"),
+        (2, 0x0E, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
         (40, 0x00, "item: unknown type or wrong size"),
         (40, 0x02, "item: unknown type or wrong size"),

@@ -36,6 +36,7 @@ LINK_COLUMNS = {
     "protocol": "over",
     "state": "state",
     "round_trip": "round trip",
+    "packet_bytes": "packets of",
     "in_flight_packets": "in flight",
     "packets_sent": "sent",
     "packets_received": "received",

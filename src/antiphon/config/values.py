@@ -19,6 +19,7 @@ Wait = Annotated[float, Meta(ge=1, le=3_600_000)] | None
 """Milliseconds from one to an hour; None leaves it to the preset."""
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
 BufferBytes = Annotated[int, Meta(ge=65_536, le=_AMOUNT_MAX)]
+PacketBytes = Annotated[int, Meta(ge=limits.PACKET_MIN_BYTES, le=limits.PACKET_MAX_BYTES)]
 Protocol = Literal["hop", "tcp"]
 Congestion = Literal["cubic", "reno"]
 SiteProtocol = Literal["ring"]
@@ -45,9 +46,8 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     sites: tuple[str, str]
     cost: Positive = 1.0
-    packet_bytes: Annotated[int, Meta(ge=limits.PACKET_MIN_BYTES, le=limits.PACKET_MAX_BYTES)] = (
-        limits.PACKET_DEFAULT_BYTES
-    )
+    packet_bytes: PacketBytes | None = None
+    """A ceiling on the size of packets; None leaves it to what gets through."""
     window_bytes: BufferBytes = limits.LINK_WINDOW_MAX_BYTES
     rate_bytes_per_s: Annotated[int, Meta(ge=0, le=1000 * _AMOUNT_MAX)] = 0
     """A ceiling on the sending rate of each side; 0 leaves it to the congestion window."""
@@ -55,6 +55,19 @@ class LinkConfig(Struct, frozen=True, forbid_unknown_fields=True):
     protocol: Protocol = "hop"
     congestion: Congestion = "cubic"
     """The rules by which the window of a Hop link grows and shrinks."""
+
+    @property
+    def packet_max_bytes(self) -> int:
+        """The largest packet that may be sent, if it gets through."""
+        return limits.PACKET_MAX_BYTES if self.packet_bytes is None else self.packet_bytes
+
+    @property
+    def packet_base_bytes(self) -> int:
+        """The largest packet that is sent unproved, and that must get through for daemons to work together.
+        Inside a site, that is every packet."""
+        if self.sites[0] == self.sites[1]:
+            return self.packet_max_bytes
+        return min(limits.PACKET_BASE_BYTES, self.packet_max_bytes)
 
 
 SPREAD_PORT = 4_803
@@ -95,9 +108,7 @@ class SiteConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     daemon: tuple[DaemonConfig, ...]
-    packet_bytes: Annotated[int, Meta(ge=limits.PACKET_MIN_BYTES, le=limits.PACKET_MAX_BYTES)] = (
-        limits.PACKET_DEFAULT_BYTES
-    )
+    packet_bytes: PacketBytes = limits.PACKET_DEFAULT_BYTES
     protocol: SiteProtocol = "ring"
     """How its daemons exchange packets and take turns."""
     multicast: str = "auto"

@@ -14,6 +14,8 @@ class Datagram(Struct, frozen=True):
     size_bytes: int
     receivers: tuple[int, ...] = ()
     """Several daemons of one site that are all to get it: by one multicast, or one copy each."""
+    is_whole: bool = False
+    """Whether it must arrive as it is or not at all: nothing on the way may cut it into IP fragments."""
 
 
 class DatagramCounter:

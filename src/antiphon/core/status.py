@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import limits
 from antiphon.core.groups.sessions import Session
+from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Link
 from antiphon.core.links.site import SiteLink
 from antiphon.core.membership.peers import Peer
@@ -182,6 +183,8 @@ def _link(node: "Node", number: int, link: Link, now_us: int) -> dict[str, objec
         "reason": link.reason,
         "silent_us": max(0, now_us - link.heard_us),
         "rtt_us": regulator.rtt_us,
+        "packet_bytes": link.packet_bytes,
+        "path_bytes": link.path.size_bytes if isinstance(link, HopLink) else None,
         "window_packets": int(regulator.window_packets),
         "in_flight_packets": link.in_flight_packets,
         "waiting_bytes": link.waiting_bytes,

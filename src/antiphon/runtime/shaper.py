@@ -55,7 +55,9 @@ class Shaper:
             return
         self._delayed_bytes += size_bytes
         self._order += 1
-        train = Datagram(datagram.receiver, packets, datagram.stride_bytes, size_bytes)
+        train = Datagram(
+            datagram.receiver, packets, datagram.stride_bytes, size_bytes, is_whole=datagram.is_whole
+        )
         heapq.heappush(self._delayed, (due_us, self._order, train))
 
     def next_due_us(self) -> int | None:

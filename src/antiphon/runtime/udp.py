@@ -4,6 +4,11 @@ With generic segmentation offload (GSO) the kernel cuts one buffer into packets 
 receive offload (GRO) it hands over packets of equal size as one buffer and their size beside it. Each is used
 only where `probe` has seen it work on this machine; the plain path sends and reads packet by packet.
 
+A datagram that must arrive whole or not at all (`Datagram.is_whole`) goes out with the don't-fragment flag,
+and without regard to what the kernel believes the path to carry. One that does not even fit the first network
+is counted; for its link it is lost like any other probe. The option is set for that one send: a second socket
+at the same address would take packets away from the first, and probes are rare.
+
 A packet that the socket does not take at once is dropped and counted. The links above recover it and their
 congestion windows shrink, just as for a packet lost on the way; a queue here would only hide the congestion
 from them and add delay.
@@ -38,6 +43,12 @@ _SO_RCVBUFFORCE = 33
 _SO_MEMINFO = 55
 _MEMINFO = struct.Struct("9I")
 _MEMINFO_DROPS = 8
+_MTU_DISCOVER = {
+    socket.AF_INET: (socket.IPPROTO_IP, 10),
+    socket.AF_INET6: (socket.IPPROTO_IPV6, 23),
+}
+"""The option IP_MTU_DISCOVER or IPV6_MTU_DISCOVER, by the family of a socket."""
+_PMTUDISC_PROBE = 3
 _STRIDE = struct.Struct("=H")
 _GRO_SEGMENT = struct.Struct("=i")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SEGMENT.size)
@@ -70,6 +81,8 @@ class UdpCounters(Struct):
     receive_errors: int = 0
     gso_refused: int = 0
     """Peers on whose path the kernel would not segment: they get their packets one by one."""
+    too_large: int = 0
+    """Probes of a path that were larger than the first network carries."""
     last_error: str = ""
 
 
@@ -87,6 +100,8 @@ class UdpSocket:
         self._gso_options: dict[int, list[tuple[int, int, bytes]]] = {}
         self._socket = _bind(self.addresses.family, self._own, address)
         self._reader = self.reader_of(self._socket)
+        self._discover = _MTU_DISCOVER[self._socket.family]
+        self._discover_usual = self._socket.getsockopt(*self._discover)
 
     def reader_of(self, source: socket.socket) -> "TrainReader":
         """A reader of what our peers send to a socket."""
@@ -132,7 +147,10 @@ class UdpSocket:
         if len(buffers) > IOVEC_MAX:
             buffers = [b"".join(buffers)]
         for receiver in datagram.receivers or (datagram.receiver,):
-            self._send_to(receiver, datagram, buffers)
+            if datagram.is_whole:
+                self._send_whole(buffers, self._peers[receiver])
+            else:
+                self._send_to(receiver, datagram, buffers)
 
     def send_to_group(self, datagram: Datagram) -> None:
         """Hand the datagram's packets to the kernel once, for the multicast group."""
@@ -154,6 +172,19 @@ class UdpSocket:
                 self._socket.sendmsg(buffers, self._gso_option(stride_bytes), 0, address)
             except OSError as error:
                 self._not_segmented(receiver, datagram, address, error)
+
+    def _send_whole(self, buffers: list[bytes | memoryview], address: SocketAddress) -> None:
+        self.counters.trains_sent += 1
+        self._socket.setsockopt(*self._discover, _PMTUDISC_PROBE)
+        try:
+            self._socket.sendmsg(buffers, (), 0, address)
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                self.counters.too_large += 1
+            else:
+                self._failed(error, 1)
+        finally:
+            self._socket.setsockopt(*self._discover, self._discover_usual)
 
     def _gso_option(self, stride_bytes: int) -> list[tuple[int, int, bytes]]:
         option = self._gso_options.get(stride_bytes)

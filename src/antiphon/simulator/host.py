@@ -380,7 +380,7 @@ class Host:
             return
         data = b"".join(datagram.buffers)
         for receiver in datagram.receivers or (datagram.receiver,):
-            self._world.carry(self.number, receiver, data, datagram.stride_bytes)
+            self._world.carry(self.number, receiver, data, datagram.stride_bytes, datagram.is_whole)
 
     # Clients ----------------------------------------------------------------------------------------------
 

@@ -89,7 +89,14 @@ class Oversize(Fault, frozen=True):
     rate: float = 1.0
 
 
-AnyFault = Loss | BurstLoss | Duplicate | Reorder | Corrupt | Jitter | Delay | Bandwidth | Oversize
+class Mtu(Fault, frozen=True):
+    """A hop on the way carries datagrams of up to `up_to_bytes`. Larger ones are cut into IP fragments, or
+    lost if they must not be cut."""
+
+    up_to_bytes: int
+
+
+AnyFault = Loss | BurstLoss | Duplicate | Reorder | Corrupt | Jitter | Delay | Bandwidth | Oversize | Mtu
 
 Arrival = tuple[int, bytes, int]
 """(time_us, bytes, packet size): what the receiver reads in one call."""
@@ -104,11 +111,11 @@ class Path:
         faults: tuple[AnyFault, ...],
         random: Random,
         coalesce: float,
-        packet_bytes: int = limits.PACKET_DEFAULT_BYTES,
+        base_bytes: int = limits.PACKET_DEFAULT_BYTES,
     ) -> None:
-        """`packet_bytes` is the size of a full packet, as both ends believe."""
+        """`base_bytes` is the size of packets that both ends send without a proof that they get through."""
         self.latency_us = latency_us
-        self._packet_bytes = packet_bytes
+        self._base_bytes = base_bytes
         self.is_open = True
         """Whether anything gets through."""
         self.sent = 0
@@ -150,6 +157,7 @@ class Path:
         self._delay_us = self.latency_us
         self._bandwidth: Bandwidth | None = None
         self._oversize: Oversize | None = None
+        self._mtu: Mtu | None = None
         for fault in (*self._lasting, *self._passing):
             match fault:
                 case Loss():
@@ -170,16 +178,23 @@ class Path:
                     self._bandwidth = fault
                 case Oversize():
                     self._oversize = fault
+                case Mtu():
+                    self._mtu = fault
 
     @property
     def is_whole(self) -> bool:
-        """Whether packets of every size get through, if not always at once."""
+        """Whether packets that were not proved get through, if not always at once."""
         hole = self._oversize
-        return self.is_open and (hole is None or hole.rate < 1 or hole.above_bytes >= self._packet_bytes)
+        return self.is_open and (hole is None or hole.rate < 1 or hole.above_bytes >= self._base_bytes)
 
-    def carry(self, data: bytes, stride_bytes: int, now_us: int) -> list[Arrival]:
-        """What arrives, and when, of the packet or train `data` that leaves now."""
+    def carry(self, data: bytes, stride_bytes: int, now_us: int, is_whole: bool = False) -> list[Arrival]:
+        """What arrives, and when, of the packet or train `data` that leaves now. One that `is_whole` must not
+        be cut on the way."""
         size = len(data)
+        if is_whole and self._mtu is not None and size > self._mtu.up_to_bytes:
+            self.sent += 1
+            self.lost += 1
+            return []
         if size <= stride_bytes:
             arrivals = self._packet(data, now_us)
         else:
@@ -290,13 +305,15 @@ class Network:
         self._blocks: Counter[Pair] = Counter()
         self._parts: dict[int, int] = {}
 
-    def carry(self, pair: Pair, data: bytes, stride_bytes: int, now_us: int) -> list[Arrival]:
+    def carry(
+        self, pair: Pair, data: bytes, stride_bytes: int, now_us: int, is_whole: bool = False
+    ) -> list[Arrival]:
         """What arrives, and when, of what leaves now."""
         path = self.paths.get(pair)
         if path is None:
             self.astray += -(-len(data) // stride_bytes)
             return []
-        return path.carry(data, stride_bytes, now_us)
+        return path.carry(data, stride_bytes, now_us, is_whole)
 
     # Faults -----------------------------------------------------------------------------------------------
 

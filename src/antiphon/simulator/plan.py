@@ -133,19 +133,19 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             receivers: list[int],
             latency_us: int,
             faults: tuple[AnyFault, ...],
-            packet_bytes: int = limits.PACKET_DEFAULT_BYTES,
+            base_bytes: int = limits.PACKET_DEFAULT_BYTES,
         ) -> None:
             for one, other in product(senders, receivers):
                 if one != other:
                     random = self.chance(f"path {names[one]} {names[other]}")
-                    paths[one, other] = Path(latency_us, faults, random, self.coalesce, packet_bytes)
+                    paths[one, other] = Path(latency_us, faults, random, self.coalesce, base_bytes)
 
         for site in self.sites:
             lay(numbers[site.name], numbers[site.name], site.latency_us, site.faults)
         for route in self.routes:
             one, other = (numbers[name] for name in route.link.sites)
-            lay(one, other, route.latency_us, route.there, route.link.packet_bytes)
-            lay(other, one, route.latency_us, route.back, route.link.packet_bytes)
+            lay(one, other, route.latency_us, route.there, route.link.packet_base_bytes)
+            lay(other, one, route.latency_us, route.back, route.link.packet_base_bytes)
         return paths
 
     def without(self, daemon: str) -> "Plan":

@@ -80,10 +80,10 @@ class World:
 
     # Between the machines ---------------------------------------------------------------------------------
 
-    def carry(self, sender: int, receiver: int, data: bytes, stride_bytes: int) -> None:
+    def carry(self, sender: int, receiver: int, data: bytes, stride_bytes: int, is_whole: bool) -> None:
         """Packets leave one machine for another."""
         pair = (sender, receiver)
-        for time_us, packets, size in self.network.carry(pair, data, stride_bytes, self.now_us):
+        for time_us, packets, size in self.network.carry(pair, data, stride_bytes, self.now_us, is_whole):
             path = self.network.paths[pair]
             for host in self.twins.reached(sender, receiver):
                 self.schedule(time_us, host.arrive, path, packets, size)

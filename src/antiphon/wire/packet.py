@@ -13,7 +13,9 @@
     12     4    incarnation    of the sender's process
     16     8    view           the daemon view to whose links the packet belongs; 0: none (BEAT, PROPOSAL)
     24     8    counter        of the sending process, from 1: no two of its datagrams have the same one
-    32     8    number         DATA: place on this link, from 1. ACK: 1 asks for an answer. Others: 0
+    32     8    number         DATA: place on this link, from 1; PIECE: that of the packet it is a part of.
+                               ACK: 1 asks for an answer. HELLO: in the answer to a padded one, the size of
+                               the packet that is answered. Others: 0
     40          body
     end-4  4    check          CRC-32 (that of zlib) of everything before it
 
@@ -26,10 +28,13 @@ The counter will be the nonce of a seal. So a packet that is retransmitted gets 
 checksum; copies of one datagram for several receivers are the same bytes and share it. Receivers do not
 check it yet.
 
-HELLO body: sender's clock (8), the last clock value that the receiver sent (8). ACK body: aru (8), highest
-number sent (8), how long ago the newest packet came, in microseconds (4), the number of that packet (8), how
-many different packets have come in all (8). NACK body: aru (8), count (2), count x (first number (8), how
-many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD bodies: see `token`.
+HELLO body: sender's clock (8), the last clock value that the receiver sent (8), any number of zeros; with
+these it is a probe of the path, and its answer says how large it was. PIECE body: size of the items of a DATA
+packet (4), offset (4), bytes from there: a part of a packet that no longer gets through whole. ACK body: aru
+(8), highest number sent (8), how long ago the newest packet came, in microseconds (4), the number of that
+packet (8), how many different packets have come in all (8). NACK body: aru (8), count (2), count x (first
+number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD bodies: see
+`token`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
@@ -40,6 +45,8 @@ DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follow
     PRESSURE  source (2), daemon (2), serial (4), count (2), count x (session number (4), length of its
               name (1), name)
 
+Zeros behind the items are padding, so that the packets of a train have one size.
+
 A source is a segment of the view, named by the number of its first daemon: the bundles of all its daemons are
 numbered together.
 
@@ -47,11 +54,11 @@ Follows: Spread paper 3.1 (several objects in a packet, packets as full as possi
 (data, acks and nacks of the Hop protocol), thesis 6.1.2 (messages of the membership). All of them leave the
 layout open.
 Deviations: what paper 3.2 calls aggregated control information are UPDATE and SKIP items; nacks carry ranges
-and the aru, acks the newest packet and how many have come; HELLO, HURRY, HELD, PRESSURE and the probes are
-our own.
+and the aru, acks the newest packet and how many have come; HELLO, PIECE, HURRY, HELD, PRESSURE and the probes
+are our own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from struct import Struct as Layout
 from zlib import crc32
@@ -88,6 +95,7 @@ _SKIP = Layout("!HHQQQQ")
 _PRESSURE = Layout("!HHIH")
 _SLOW = Layout("!IB")
 _HELLO = Layout("!QQ")
+_PIECE = Layout("!II")
 _ACK = Layout("!QQIQQ")
 _NACK = Layout("!QH")
 _RANGE = Layout("!QI")
@@ -120,6 +128,8 @@ class PacketKind(IntEnum):
     """Sent by multicast, to find out whether it arrives. Never seen by the protocols."""
     PROBED = 12
     """The answer to a probe, sent by unicast."""
+    PIECE = 13
+    """A part of a data packet that is retransmitted, where packets of its size got through once."""
 
 
 class ItemType(IntEnum):
@@ -145,6 +155,7 @@ _LOOSE = tuple(
 )  # fmt: skip
 _FRAGMENT_TYPE = int(ItemType.FRAGMENT)
 _UPDATE_TYPE = int(ItemType.UPDATE)
+_PADDING_TYPE = 0
 
 
 class Head(Struct, frozen=True):
@@ -236,6 +247,21 @@ class Hello(Struct, frozen=True):
     head: Head
     clock_us: int
     echo_us: int
+    padding_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the whole packet, with the room for a tag."""
+        return HELLO_BYTES + self.padding_bytes
+
+
+class Piece(Struct, frozen=True):
+    """Consecutive bytes of the items of data packet `head.number`."""
+
+    head: Head
+    total: int
+    offset: int
+    body: bytes
 
 
 class Ack(Struct, frozen=True):
@@ -269,7 +295,7 @@ class Loose(Struct, frozen=True):
     body: bytes
 
 
-Packet = Hello | Data | Ack | Nack | Loose
+Packet = Hello | Data | Piece | Ack | Nack | Loose
 
 
 # Writing --------------------------------------------------------------------------------------------------
@@ -364,9 +390,33 @@ SKIP_ITEM_BYTES = ITEM_BYTES + _SKIP.size
 FRAGMENT_ITEM_BYTES = ITEM_BYTES + FRAGMENT_BYTES
 
 
-def hello(prefix: bytes, clock_us: int, echo_us: int, *, counter: int) -> bytes:
-    """A whole HELLO packet."""
-    return whole(prefix, _HELLO.pack(clock_us, echo_us), counter=counter)
+HELLO_BYTES = HEAD_BYTES + _HELLO.size + SEAL_TAG_BYTES
+"""A HELLO without padding, with the room for a tag."""
+PIECE_START_BYTES = _PIECE.size
+
+
+def hello(
+    prefix: bytes, clock_us: int, echo_us: int, *, size_bytes: int = 0, answered_bytes: int = 0, counter: int
+) -> bytes:
+    """A whole HELLO packet: padded to `size_bytes`, with the room for a tag; or the answer to a padded one of
+    `answered_bytes`."""
+    padding = bytes(max(0, size_bytes - HELLO_BYTES))
+    return whole(prefix, _HELLO.pack(clock_us, echo_us) + padding, answered_bytes, counter=counter)
+
+
+def pieces(prefix: bytes, sent: bytes, step: int, counter: Callable[[], int]) -> list[bytes]:
+    """The items of a data packet as PIECE packets with `step` bytes each, the last with what is left."""
+    number = _NUMBERS.unpack_from(sent, _PREFIX_BYTES)[1]
+    body = memoryview(sent)[HEAD_BYTES:-CHECK_BYTES]
+    return [
+        whole(prefix, piece_body(len(body), at, body[at : at + step]), number, counter=counter())
+        for at in range(0, len(body), step)
+    ]
+
+
+def piece_body(total: int, offset: int, part: bytes | memoryview) -> bytes:
+    """What stands behind the head of a PIECE packet."""
+    return _PIECE.pack(total, offset) + part
 
 
 def ack(
@@ -417,12 +467,15 @@ def parse(data: memoryview) -> Packet:
     body = data[HEAD_BYTES:end]
     if kind == _KIND_ACK and len(body) == _ACK.size:
         return Ack(packet_head, *_ACK.unpack(body))
-    if kind == PacketKind.HELLO and len(body) == _HELLO.size:
-        return Hello(packet_head, *_HELLO.unpack(body))
+    if kind == PacketKind.HELLO and len(body) >= _HELLO.size:
+        clock_us, echo_us = _HELLO.unpack_from(body)
+        return Hello(packet_head, clock_us, echo_us, len(body) - _HELLO.size)
     if kind == PacketKind.NACK and len(body) >= _NACK.size:
         return _parse_nack(packet_head, body)
     if kind in _LOOSE:
         return Loose(packet_head, bytes(body))
+    if kind == PacketKind.PIECE and len(body) > _PIECE.size:
+        return _parse_piece(packet_head, body)
     raise BadPacket("packet: unknown kind or wrong size")
 
 
@@ -433,11 +486,35 @@ def _parse_nack(packet_head: Head, body: memoryview) -> Nack:
     return Nack(packet_head, aru, list(_RANGE.iter_unpack(body[_NACK.size :])))
 
 
-def _parse_items(data: memoryview, end: int) -> list[Item]:
+def _parse_piece(packet_head: Head, body: memoryview) -> Piece:
+    total, offset = _PIECE.unpack_from(body)
+    if total > limits.PACKET_MAX_BYTES or offset + len(body) - _PIECE.size > total:
+        raise BadPacket("piece: outside its packet")
+    return Piece(packet_head, total, offset, bytes(body[_PIECE.size :]))
+
+
+def joined(last: Head, items: bytes) -> Data:
+    """The data packet whose items came in pieces, of which `last` is the head of the last."""
+    packet_head = Head(
+        KIND_DATA,
+        last.digest,
+        last.sender,
+        last.receiver,
+        last.incarnation,
+        last.view,
+        last.counter,
+        last.number,
+    )
+    size_bytes = HEAD_BYTES + len(items) + CHECK_BYTES
+    return Data(packet_head, 1, _parse_items(memoryview(items), len(items), 0), size_bytes)
+
+
+def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]:
     items: list[Item] = []
-    at = HEAD_BYTES
     while at < end:
         if at + ITEM_BYTES > end:
+            if _is_padding(data, at, end):
+                break
             raise BadPacket("item: cut short")
         kind, _flags, length = ITEM.unpack_from(data, at)
         at += ITEM_BYTES
@@ -457,10 +534,16 @@ def _parse_items(data: memoryview, end: int) -> list[Item]:
             items.append(Skip(source, first, last, lts, aru))
         elif kind == ItemType.PRESSURE and length >= _PRESSURE.size:
             items.append(_parse_pressure(bytes(data[at : at + length])))
+        elif kind == _PADDING_TYPE and _is_padding(data, at - ITEM_BYTES, end):
+            break
         else:
             raise BadPacket("item: unknown type or wrong size")
         at += length
     return items
+
+
+def _is_padding(data: memoryview, at: int, end: int) -> bool:
+    return bytes(data[at:end]).count(0) == end - at
 
 
 def _parse_pressure(body: bytes) -> Pressure:

@@ -38,6 +38,8 @@ _TRAIN_PACK = Layout(_TRAIN_PARTS).pack
 _CHECK_PACK = CHECK.pack
 FRAGMENT_PACKET_BYTES = HEAD_BYTES + ITEM_BYTES + FRAGMENT_BYTES
 _FRAGMENT_REST = Layout("!HHIQQ")
+_REST_AT = FRAGMENT_PACKET_BYTES - _FRAGMENT_REST.size
+"""From here on the head of a fragment is the same in all packets of one bundle."""
 assert Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 72
 
 
@@ -109,6 +111,13 @@ def _read(data: memoryview) -> Packet | BadPacket:
 
 def _parse_fragment_train(data: memoryview, stride_bytes: int, count: int) -> Data | None:
     """The whole train as one Data if its packets continue one another exactly; None to parse one by one."""
+    step = stride_bytes - CHECK_BYTES - FRAGMENT_PACKET_BYTES
+    item = ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)
+    if data[HEAD_BYTES : HEAD_BYTES + ITEM_BYTES] != item or (
+        data[_REST_AT:FRAGMENT_PACKET_BYTES]
+        != data[stride_bytes + _REST_AT : stride_bytes + FRAGMENT_PACKET_BYTES]
+    ):
+        return None  # small bundles, as a look at the first two packets shows
     layout = _train_layouts.get(stride_bytes)
     if layout is None:
         if len(_train_layouts) >= 256:
@@ -117,11 +126,10 @@ def _parse_fragment_train(data: memoryview, stride_bytes: int, count: int) -> Da
         _train_layouts[stride_bytes] = layout
     prefixes, counters, numbers, items, offsets, rests, checks = zip(*layout.iter_unpack(data), strict=True)
     end = stride_bytes - CHECK_BYTES
-    step = end - FRAGMENT_PACKET_BYTES
     if (
         prefixes.count(prefixes[0]) != count
         or rests.count(rests[0]) != count
-        or items.count(ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)) != count
+        or items.count(item) != count
         or counters != tuple(range(counters[0], counters[0] + count))
         or numbers != tuple(range(numbers[0], numbers[0] + count))
         or offsets != tuple(range(offsets[0], offsets[0] + step * count, step))

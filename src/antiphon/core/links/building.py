@@ -67,7 +67,7 @@ def build_site_link(
         incarnations=dict(zip(view.members, view.incarnations, strict=True)),
         signs=signs_of(config),
         suspect_us=config.settings.timing().suspect_us,
-        packet_bytes=config.link_between(me, me).packet_bytes,
+        packet_bytes=config.link_between(me, me).packet_max_bytes,
         numbering=numbering,
         check_numbering=check_numbering,
         datagrams=datagrams,

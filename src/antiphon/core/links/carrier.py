@@ -26,7 +26,7 @@ class Carrier(ABC):
     def __init__(self, packet_bytes: int, prefixes: Mapping[PacketKind, bytes], datagrams: Outbox) -> None:
         self.counters = dict.fromkeys(COUNTERS, 0)
         self.packet_bytes = packet_bytes
-        """The size of the largest packet."""
+        """The size of the largest packet that is made now."""
         self._prefixes = prefixes
         self._datagrams = datagrams
         self._counter = datagrams.counter
@@ -108,6 +108,13 @@ class Carrier(ABC):
             and self._unreliable.drop_newest()
         ):
             self.counters["unreliable_dropped"] += 1
+
+    def _resize(self, packet_bytes: int) -> None:
+        """Packets made from now on have at most this size."""
+        if packet_bytes != self.packet_bytes:
+            self.packet_bytes = packet_bytes
+            self._queue.resize(packet_bytes)
+            self._unreliable.resize(packet_bytes)
 
     def _emit_alone(self, receiver: int, data: bytes) -> None:
         """Send one packet at once."""

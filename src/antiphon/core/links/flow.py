@@ -5,7 +5,7 @@ Follows: RMP 4.6 for the variance of the round-trip time and a timer that double
 leaky bucket with a burst limit; RFC 9002 6.2 and 7.6 (a timeout asks first; only when two of them, that is
 three times the first, brought no answer is the congestion persistent).
 How the window grows and shrinks is a matter of `congestion`, how it is spread over a round trip of `pacing`.
-A link counts packets, a controller bytes; this is where one becomes the other.
+Windows count bytes, because packets have many sizes; `window_packets` is in packets of the base size.
 Checked by: tests/paper/test_hop.py, tests/paper/test_congestion.py.
 """
 
@@ -13,7 +13,14 @@ from antiphon import limits
 from antiphon.core.links.congestion import CONTROLLERS
 from antiphon.core.links.congestion.evidence import Evidence
 from antiphon.core.links.congestion.losses import Losses
-from antiphon.core.links.pacing import GAIN, GAIN_SLOW_START, PACED_RTT_US, Pacer
+from antiphon.core.links.pacing import (
+    BURST_BASE_PACKETS,
+    BURST_LARGE_PACKETS,
+    GAIN,
+    GAIN_SLOW_START,
+    PACED_RTT_US,
+    Pacer,
+)
 
 TIMEOUT_MIN_US = 20_000
 TIMEOUT_MAX_US = 2_000_000
@@ -35,7 +42,7 @@ class Regulator:
         congestion: str = "cubic",
     ) -> None:
         self.window_max_packets = window_max_packets
-        self.packet_bytes = packet_bytes
+        self._base_bytes = packet_bytes
         self.controller = CONTROLLERS[congestion](window_max_packets * packet_bytes, packet_bytes)
         self.evidence = Evidence()
         self.losses = Losses(self.controller, self.evidence)
@@ -111,26 +118,30 @@ class Regulator:
     # The window -------------------------------------------------------------------------------------------
 
     @property
-    def window_packets(self) -> float:
-        return self.controller.window_bytes / self.packet_bytes
+    def window_bytes(self) -> int:
+        """How many bytes may be under way."""
+        return int(self.controller.window_bytes)
 
-    def resize(self, packet_bytes: int) -> None:
-        """Packets have another size from now on; the window keeps its bytes."""
-        self.packet_bytes = packet_bytes
-        self.controller.resize(packet_bytes)
+    @property
+    def window_max_bytes(self) -> int:
+        return self.window_max_packets * self._base_bytes
+
+    @property
+    def window_packets(self) -> float:
+        return self.controller.window_bytes / self._base_bytes
 
     def sent_packets(self, packets: int) -> None:
         """New packets were sent."""
         self.evidence.sent(packets)
 
-    def arrived(self, packets: int, newest: int, is_limited: bool, now_us: int) -> None:
-        """`packets` more have arrived, `newest` the last; `is_limited` if the window kept their sender from
-        sending more."""
+    def arrived(self, size_bytes: int, newest: int, is_limited: bool, now_us: int) -> None:
+        """So many bytes more have arrived, `newest` the last packet; `is_limited` if the window kept their
+        sender from sending more."""
         self.backoff = 1
         if not is_limited:
             self.controller.unused(now_us - self._arrived_us)
         elif self.controller.is_slow_start or not self.losses.is_recovering(newest):
-            self.controller.arrived(packets * self.packet_bytes, self.evidence, self.rtt_us, now_us)
+            self.controller.arrived(size_bytes, self.evidence, self.rtt_us, now_us)
         self._arrived_us = now_us
 
     def timed_out(self, is_persistent: bool, highest_sent: int, now_us: int) -> None:
@@ -141,17 +152,18 @@ class Regulator:
 
     # Pacing -----------------------------------------------------------------------------------------------
 
-    def paced_packets(self, now_us: int) -> int:
-        """How many packets may leave now, so that a window is spread over a round trip."""
+    def paced_packets(self, packet_bytes: int, now_us: int) -> int:
+        """How many packets of this size may leave now, so that a window is spread over a round trip."""
         if self.rtt_us < PACED_RTT_US or not self._measured:
             return limits.TRAIN_MAX_PACKETS
         gain = GAIN_SLOW_START if self.controller.is_slow_start else GAIN
         rate_bytes_per_us = gain * self.controller.window_bytes / self.rtt_us
-        return int(self._pacer.refill(rate_bytes_per_us, self.packet_bytes, now_us) // self.packet_bytes)
+        burst_bytes = max(BURST_BASE_PACKETS * self._base_bytes, BURST_LARGE_PACKETS * packet_bytes)
+        return int(self._pacer.refill(rate_bytes_per_us, burst_bytes, now_us) // packet_bytes)
 
-    def pace_us(self, waiting_bytes: int) -> int:
+    def pace_us(self, packet_bytes: int, waiting_bytes: int) -> int:
         """How long until more may leave, if `paced_packets` was 0."""
-        return self._pacer.wait_us(max(self.packet_bytes, waiting_bytes))
+        return self._pacer.wait_us(max(packet_bytes, waiting_bytes))
 
     # The leaky bucket ---------------------------------------------------------------------------------------
 

@@ -1,12 +1,17 @@
 """Hop: a reliable link between two daemons that never delays a packet for an earlier one.
 
-Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2).
+Follows: Spread paper 3.2 (figure 3.2), thesis 4.3 (figures 4.1 and 4.2). For the size of packets RFC 8899 and
+RMP 4.6 (figure 4.2): see `path_size`; a packet has no more than half of the window, and none is sent while so
+little of the window is left that it would be a small one.
 Deviations:
 - nacks carry ranges; the nack delay follows the reordering seen; nacks carry the aru, too
 - an ack may ask for an answer (`number` 1), so that a lost ack costs one exchange, not a retransmission
 - a link has a handshake and belongs to one daemon view: see `Link`
 - figure 4.2 line 18 compares H_ARU with Next_Packet, which are never equal; what is meant is "nothing is
   missing", and that is what `Reception` asks
+- RMP cuts a packet down to what is left of the window. Here it waits: at least as much is under way as it
+  needs, so an ack is due, and packets of one size travel in one train
+- a packet that has become too large for its path is retransmitted in pieces (see `pieces`)
 - a failed link is reported and goes on with fresh counts: the membership decides what failure means
 - acks tell the newest packet and how many have come, so that the window counts what is under way, not what
   waits behind a hole, and round trips are measured while packets are missing (as RFC 9002 5.1 does)
@@ -25,13 +30,21 @@ from antiphon.core.links.flow import Regulator
 from antiphon.core.links.link import Ends, Link, LinkState, Signs
 from antiphon.core.links.open_trains import OpenTrains
 from antiphon.core.links.packing import Train
+from antiphon.core.links.path_size import PathSize
+from antiphon.core.links.pieces import Pieces
 from antiphon.core.links.receiving import Reception
 from antiphon.errors import BadPacket
 from antiphon.wire import packet
-from antiphon.wire.packet import Ack, Data, Hello, Nack, Packet, PacketKind
+from antiphon.wire.packet import Ack, Data, Hello, Nack, Packet, PacketKind, Piece
 
 ACK_PACKETS = 128
 """An ack is sent after so many packets at the latest (the paper's max_pkt_btw_ack)."""
+ACK_BYTES = ACK_PACKETS * limits.PACKET_DEFAULT_BYTES
+"""The same for large packets: in bytes, acks are as frequent as with small ones."""
+SUSPECT_REQUESTS = 2
+"""When a packet above the base size was requested so often, the path may have become narrower."""
+RATE_SHARE = 20
+"""With a configured rate, a packet has at most what may be sent in this part (1/20) of a second."""
 NACK_RETRY_MIN_US = 2_000
 NACKS_MAX = 24
 """The k of thesis 4.3: after so many nacks for one packet, on either side, the link has failed."""
@@ -57,12 +70,16 @@ class HopLink(Link):
 
     def __init__(self, ends: Ends, path: LinkConfig, *, signs: Signs, datagrams: Outbox, now_us: int) -> None:
         """`path` is the configuration of the path between the two sites."""
-        window_packets = max(8, path.window_bytes // path.packet_bytes)
-        regulator = Regulator(
-            window_packets, path.rate_bytes_per_s, path.packet_bytes, now_us, path.congestion
-        )
-        super().__init__(ends, path.packet_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
+        base_bytes = path.packet_base_bytes
+        window_packets = max(8, path.window_bytes // base_bytes)
+        regulator = Regulator(window_packets, path.rate_bytes_per_s, base_bytes, now_us, path.congestion)
+        super().__init__(ends, base_bytes, regulator, signs=signs, datagrams=datagrams, now_us=now_us)
+        self.path = PathSize(base_bytes, path.packet_max_bytes, now_us)
+        self._rate_share_bytes = path.rate_bytes_per_s // RATE_SHARE or limits.PACKET_MAX_BYTES
+        self.counters |= {"size_probes_sent": 0, "pieces_sent": 0, "pieces_received": 0}
         # Sending
+        self.in_flight_bytes = 0
+        """Bytes of the packets that are sent and not acknowledged."""
         self._open = OpenTrains()
         self._highest_sent = 0
         self._peer_aru = 0
@@ -78,7 +95,10 @@ class HopLink(Link):
         self._unreliable_us = 0  # when the next unreliable packet may go, were there no bursts
         # Receiving
         self.reception = Reception()
+        self._piece_bytes = packet.capacity(base_bytes) - packet.PIECE_START_BYTES
+        self._pieces = Pieces(self._piece_bytes)
         self._since_ack = 0
+        self._since_ack_bytes = 0
         self._ack_us: int | None = None
         self._newest = 0
         self._newest_us = now_us
@@ -97,7 +117,22 @@ class HopLink(Link):
     @property
     def open_limit_bytes(self) -> int:
         """The maximum window, and the rest of a train that is acknowledged in part."""
-        return self.regulator.window_max_packets * self.packet_bytes + limits.TRAIN_MAX_BYTES
+        return self.regulator.window_max_bytes + limits.TRAIN_MAX_BYTES
+
+    @property
+    def under_way_bytes(self) -> int:
+        """Bytes of the packets that are not known to have arrived. Of those after a hole only the number is
+        known, so each of them counts as the mean of what is in flight."""
+        in_flight = self._highest_sent - self._peer_aru
+        if self._peer_arrived == self._peer_aru or not in_flight:
+            return self.in_flight_bytes
+        return self.in_flight_bytes * (self._highest_sent - self._peer_arrived) // in_flight
+
+    @property
+    def packet_allowed_bytes(self) -> int:
+        """The largest packet that the window and the rate allow: half of the window, but no less than the
+        base (RMP, figure 4.2)."""
+        return max(self.path.base_bytes, min(self.regulator.window_bytes // 2, self._rate_share_bytes))
 
     @property
     def is_quiet(self) -> bool:
@@ -120,15 +155,20 @@ class HopLink(Link):
             self._send_train(self._queue.train(self._highest_sent + 1, room), now_us)
         while self._unreliable and self._pace_unreliable(now_us):
             train = self._unreliable.train(0, 1)
+            self._unreliable_us += self._spacing_us * -(-train.size_bytes // self.path.base_bytes)
             self._emit(train.buffers, train.stride_bytes, train.size_bytes)
 
     def _room(self, now_us: int) -> int:
         """How many packets the window, the pace and the configured rate allow now."""
-        regulator = self.regulator
-        room = min(
-            int(regulator.window_packets) - self._highest_sent + self._peer_arrived,
-            regulator.window_max_packets - self._highest_sent + self._peer_aru,
+        self._fit(self._queue.waiting_bytes, now_us)
+        regulator, packet_bytes = self.regulator, self.packet_bytes
+        left_bytes = min(
+            regulator.window_bytes - self.under_way_bytes, regulator.window_max_bytes - self.in_flight_bytes
         )
+        room = left_bytes // packet_bytes
+        if room <= 0 and (not self.in_flight_packets or 2 * self._queue.waiting_bytes < left_bytes):
+            room = 1  # all that waits is small enough
+        room = min(room, regulator.window_max_packets - self.in_flight_packets)
         if room > 0:
             room = min(room, self._room_by_pace(now_us))
         if room <= 0:
@@ -138,11 +178,17 @@ class HopLink(Link):
             room = min(room, self._room_by_rate(now_us))
         return max(0, room)
 
+    def _fit(self, waiting_bytes: int, now_us: int) -> None:
+        """Make packets as large as path and window allow, and look for more if that would help."""
+        self._resize(min(self.path.size_bytes, self.packet_allowed_bytes))
+        if self.path.is_unasked and waiting_bytes > self.packet_bytes:
+            self.path.begin(now_us)
+
     def _room_by_pace(self, now_us: int) -> int:
-        room = self.regulator.paced_packets(now_us)
+        room = self.regulator.paced_packets(self.packet_bytes, now_us)
         if room <= 0:
             waiting_bytes = self.waiting_bytes + len(self._again) * self.packet_bytes
-            self._wake_at(now_us + self.regulator.pace_us(waiting_bytes))
+            self._wake_at(now_us + self.regulator.pace_us(self.packet_bytes, waiting_bytes))
         return room
 
     def _room_by_rate(self, now_us: int) -> int:
@@ -156,21 +202,28 @@ class HopLink(Link):
         if self._refill_us is None or at_us < self._refill_us:
             self._refill_us = at_us
 
+    @property
+    def _spacing_us(self) -> int:
+        """The time for one packet of the base size, if one window is sent in each round trip."""
+        return max(1, int(self.regulator.rtt_us / self.regulator.window_packets))
+
     def _pace_unreliable(self, now_us: int) -> bool:
         """Unreliable packets have no acks to clock them: one window of them per round trip."""
+        self._fit(self._unreliable.waiting_bytes, now_us)
         if self.regulator.has_rate and self._room_by_rate(now_us) <= 0:
             return False
-        spacing_us = max(1, int(self.regulator.rtt_us / self.regulator.window_packets))
-        if self._unreliable_us > now_us + spacing_us * limits.TRAIN_MAX_PACKETS:
-            self._wake_at(self._unreliable_us - spacing_us * limits.TRAIN_MAX_PACKETS)
+        burst_us = self._spacing_us * limits.TRAIN_MAX_PACKETS
+        if self._unreliable_us > now_us + burst_us:
+            self._wake_at(self._unreliable_us - burst_us)
             return False
-        self._unreliable_us = max(self._unreliable_us, now_us) + spacing_us
+        self._unreliable_us = max(self._unreliable_us, now_us)
         return True
 
     def _send_train(self, train: Train, now_us: int) -> None:
         train.sent_us = self._sent_us = now_us
         self._open.append(train)
         self._highest_sent += train.count
+        self.in_flight_bytes += train.size_bytes
         self.regulator.sent_packets(train.count)
         self.counters["packets_sent"] += train.count
         if self._probe_us is None:
@@ -191,6 +244,8 @@ class HopLink(Link):
         self._heard(now_us)
         if isinstance(incoming, Hello):
             self._progress()
+            if incoming.head.number:
+                self.path.answered(incoming.head.number, now_us)
             self._receive_hello(incoming, now_us)
             return []
         if self.state is LinkState.CLOSED:
@@ -199,6 +254,8 @@ class HopLink(Link):
             if incoming.head.kind == PacketKind.UNRELIABLE:
                 return [incoming]
             return self._receive_data(incoming, now_us)
+        if isinstance(incoming, Piece):
+            return self._receive_piece(incoming, now_us)
         self._progress()
         if isinstance(incoming, Ack):
             self._receive_ack(incoming, now_us)
@@ -211,6 +268,8 @@ class HopLink(Link):
         what we have acknowledged, or beyond what we have sent."""
         if isinstance(incoming, Data):
             highest = incoming.head.number + incoming.count - 1
+        elif isinstance(incoming, Piece):
+            highest = incoming.head.number
         elif isinstance(incoming, Ack | Nack):
             highest = 0
             told = incoming.aru
@@ -227,6 +286,7 @@ class HopLink(Link):
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
         self.counters["packets_received"] += data.count
         self._since_ack += data.count
+        self._since_ack_bytes += data.size_bytes
         self._newest, self._newest_us = data.head.number + data.count - 1, now_us
         if self._ack_us is None:
             self._ack_us = now_us + self.regulator.ack_delay_us
@@ -234,9 +294,19 @@ class HopLink(Link):
         if duplicates:
             self.counters["duplicates"] += duplicates
             self._ack_us = now_us  # the sender retransmits: our ack was lost
-        if self._since_ack >= ACK_PACKETS:
+        if self._since_ack >= ACK_PACKETS or self._since_ack_bytes >= ACK_BYTES:
             self._send_ack(now_us)
+        if self._pieces:
+            self._pieces.forget(self.reception.aru)
         return news
+
+    def _receive_piece(self, piece: Piece, now_us: int) -> list[Data]:
+        self.counters["pieces_received"] += 1
+        if not self.reception.lacks(piece.head.number):
+            self._ack_us = now_us  # the sender retransmits: our ack was lost
+            return []
+        items = self._pieces.take(piece)
+        return [] if items is None else self._receive_data(packet.joined(piece.head, items), now_us)
 
     def _receive_ack(self, ack: Ack, now_us: int) -> None:
         self._measure(ack, now_us)
@@ -267,9 +337,13 @@ class HopLink(Link):
         if arrived > self._peer_arrived:
             is_limited = self._peer_arrived < self._limited_number
             newest = max(aru, self._peer_newest)
-            self.regulator.arrived(arrived - self._peer_arrived, newest, is_limited, now_us)
+            before_bytes = self.under_way_bytes
             self._peer_arrived = arrived
+            self.regulator.arrived(before_bytes - self.under_way_bytes, newest, is_limited, now_us)
+            if self.path.waits_for_window:
+                self.path.window_is(self.packet_allowed_bytes, now_us)
         if aru > self._peer_aru:
+            self.in_flight_bytes -= self._open.size_between(self._peer_aru, aru)
             self._peer_aru = aru
             self._open.acknowledged(aru)
             if self._requested:
@@ -320,7 +394,35 @@ class HopLink(Link):
         if requested.times > NACKS_MAX:
             self._fail(f"daemon asked {requested.times} times for one packet and did not get it")
         self.counters["retransmitted"] += 1
+        if len(data) > self.path.size_bytes:
+            self._emit_pieces(data)
+            return
+        if requested.times >= SUSPECT_REQUESTS and len(data) > self.path.base_bytes:
+            self.path.suspect(now_us)
         self._emit([data], len(data), len(data))
+
+    def _emit_pieces(self, data: bytes) -> None:
+        """Retransmit a packet that is too large for the path as it is now."""
+        prefix = self._prefixes[PacketKind.PIECE]
+        pieces = packet.pieces(prefix, data, self._piece_bytes, self._counter.take)
+        self.counters["pieces_sent"] += len(pieces)
+        self._emit(list(pieces), len(pieces[0]), sum(map(len, pieces)))
+
+    # The size of packets ----------------------------------------------------------------------------------
+
+    def _probe_path(self, now_us: int) -> None:
+        """Find out whether packets of another size get through."""
+        size_bytes = self.path.probe(
+            now_us, self.regulator.patience_us, self.packet_allowed_bytes, self.heard_us
+        )
+        if not size_bytes:
+            return
+        prefix, counter = self._prefixes[PacketKind.HELLO], self._counter.take()
+        data = packet.hello(prefix, now_us, 0, size_bytes=size_bytes, counter=counter)
+        self.counters["size_probes_sent"] += 1
+        self.regulator.sent(len(data))
+        self._datagrams.append(Datagram(self.peer, [data], len(data), len(data), is_whole=True))
+        self._say_hello(now_us, 0)  # whether small packets get through
 
     def timeout(self, now_us: int) -> None:
         """Do whatever is due."""
@@ -333,6 +435,9 @@ class HopLink(Link):
             self._send_nack(now_us)
         if self._probe_us is not None and self._probe_us <= now_us:
             self._probe(now_us)
+        due_us = self.path.due_us
+        if due_us is not None and due_us <= now_us and self.state is LinkState.OPEN:
+            self._probe_path(now_us)
         if self._refill_us is not None and self._refill_us <= now_us:
             self.pump(now_us)
 
@@ -351,12 +456,15 @@ class HopLink(Link):
         due_us = self._refill_us
         if due_us is not None and due_us < deadline_us:
             deadline_us = due_us
+        due_us = self.path.due_us
+        if due_us is not None and due_us < deadline_us and self.state is LinkState.OPEN:
+            deadline_us = due_us
         return deadline_us
 
     # Acks, nacks, probes --------------------------------------------------------------------------------
 
     def _send_ack(self, now_us: int, question: bool = False) -> None:
-        self._since_ack = 0
+        self._since_ack = self._since_ack_bytes = 0
         self._ack_us = None
         prefix = self._prefixes[PacketKind.ACK]
         delay_us = min(now_us - self._newest_us, 0xFFFFFFFF)

@@ -115,9 +115,10 @@ class Link(Carrier):
 
     # Handshake --------------------------------------------------------------------------------------------
 
-    def _say_hello(self, now_us: int, echo_us: int) -> None:
-        prefix = self._prefixes[PacketKind.HELLO]
-        self._emit_alone(self.peer, packet.hello(prefix, now_us, echo_us, counter=self._counter.take()))
+    def _say_hello(self, now_us: int, echo_us: int, answered_bytes: int = 0) -> None:
+        prefix, counter = self._prefixes[PacketKind.HELLO], self._counter.take()
+        data = packet.hello(prefix, now_us, echo_us, answered_bytes=answered_bytes, counter=counter)
+        self._emit_alone(self.peer, data)
 
     def _ask(self, now_us: int) -> None:
         """Send a hello that wants an answer, if it is time."""
@@ -156,13 +157,13 @@ class Link(Carrier):
             self._asked_us = None
 
     def _receive_hello(self, hello: Hello, now_us: int) -> None:
-        if hello.echo_us and hello.echo_us <= now_us:
+        if hello.echo_us and hello.echo_us <= now_us and not hello.head.number:
             self.regulator.measured(now_us - hello.echo_us, now_us)
         is_first = self.state is LinkState.CLOSED
         if is_first:
             self._open_up("answered")
         if not hello.echo_us or is_first:
-            self._say_hello(now_us, hello.clock_us)
+            self._say_hello(now_us, hello.clock_us, hello.size_bytes if hello.padding_bytes else 0)
             self._has_asked = False
         self.pump(now_us)
 

@@ -18,6 +18,18 @@ class OpenTrains(deque[Train]):
     def size_bytes(self) -> int:
         return sum(train.size_bytes for train in self)
 
+    def size_between(self, before: int, last: int) -> int:
+        """Bytes of the packets after `before` up to `last`."""
+        found = 0
+        for train in self:
+            first, end = max(train.first, before + 1), min(train.first + train.count, last + 1)
+            if train.first > last:
+                break
+            if first < end:
+                begin_bytes = (first - train.first) * train.stride_bytes
+                found += min(train.size_bytes, (end - train.first) * train.stride_bytes) - begin_bytes
+        return found
+
     def acknowledged(self, aru: int) -> None:
         """Everything up to this number has arrived; a train is kept until all of it has."""
         while self and self[0].first + self[0].count - 1 <= aru:

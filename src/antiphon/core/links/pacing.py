@@ -11,7 +11,9 @@ PACED_RTT_US = 2_000
 GAIN_SLOW_START = 2.0
 GAIN = 1.25
 BURST_US = 4_000
-BURST_PACKETS = 16
+BURST_BASE_PACKETS = 16
+BURST_LARGE_PACKETS = 2
+"""A burst has room for so many packets of the base size, and of the size in use."""
 
 
 class Pacer:
@@ -23,10 +25,10 @@ class Pacer:
         self._allowed_bytes = float("inf")
         self._filled_us = now_us
 
-    def refill(self, rate_bytes_per_us: float, packet_bytes: int, now_us: int) -> float:
-        """What may be sent at this rate now."""
+    def refill(self, rate_bytes_per_us: float, burst_bytes: int, now_us: int) -> float:
+        """What may be sent at this rate now; a burst may have as many bytes in any case."""
         self._rate_bytes_per_us = rate_bytes_per_us
-        self._burst_bytes = max(float(BURST_PACKETS * packet_bytes), rate_bytes_per_us * BURST_US)
+        self._burst_bytes = max(float(burst_bytes), rate_bytes_per_us * BURST_US)
         gained_bytes = (now_us - self._filled_us) * rate_bytes_per_us
         self._allowed_bytes = min(self._burst_bytes, self._allowed_bytes + gained_bytes)
         self._filled_us = now_us

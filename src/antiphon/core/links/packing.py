@@ -2,8 +2,13 @@
 
 Follows: Spread paper 3.1 ("send full packets as much as possible"), with byte ranges of bundles in the place
 of the paper's objects.
-Deviations: a bundle of several packets starts a fresh packet, so that its train can be read as a whole; only
-smaller ones share packets and are cut at packet ends.
+Deviations:
+- a bundle that fits a packet is never cut: its receiver has it at once, where the parts of one that was cut
+  must be put together again. What is left of a packet then stays empty
+- a bundle of several packets starts a fresh packet, so that its train can be read as a whole
+The packets of a train have one size, but for the last. Packets with small bundles have the size of the first
+one of them, which is the same again and again where bundles are alike; where they are not, a packet that
+lacks little is padded, and one that lacks more is the last of its train.
 """
 
 from collections import deque
@@ -22,6 +27,8 @@ _FRESH_START_PACKETS = 4
 _WORTH_CUTTING_BYTES = 128
 """A smaller rest of a packet is left empty rather than filled with a sliver; also, a bundle's first fragment
 always has its whole header, so that daemons on the way can read it."""
+_PADDING_SHARE = 8
+"""At most this part (an eighth) of a packet is padding, which costs less than a train of its own would."""
 
 
 class Train(Struct):
@@ -49,14 +56,18 @@ class Packer:
         self.waiting_bytes = 0
         self._prefix = prefix
         self._counter = counter
-        self._capacity = packet.capacity(packet_bytes)
-        self._stride_bytes = packet.HEAD_BYTES + self._capacity + packet.CHECK_BYTES
-        self._step = self._capacity - packet.FRAGMENT_ITEM_BYTES
+        self.resize(packet_bytes)
         self._fragments: deque[Fragment] = deque()
         self._start = 0  # how much of the first fragment is sent
         self._updates: dict[int, Update] = {}
         self._skips: deque[Skip] = deque()
         self._pressures: dict[int, Pressure] = {}  # by daemon
+
+    def resize(self, packet_bytes: int) -> None:
+        """Packets made from now on have at most this size."""
+        self._capacity = packet.capacity(packet_bytes)
+        self._stride_bytes = packet.HEAD_BYTES + self._capacity + packet.CHECK_BYTES
+        self._step = self._capacity - packet.FRAGMENT_ITEM_BYTES
 
     def __bool__(self) -> bool:
         return bool(self._fragments or self._updates or self._skips or self._pressures)
@@ -101,8 +112,9 @@ class Packer:
 
     def train(self, first_number: int, packets_max: int) -> Train:
         """Take up to `packets_max` packets from the queue, numbered from `first_number`."""
+        stride_bytes = self._stride_bytes
         packets_max = min(
-            packets_max, limits.TRAIN_MAX_PACKETS, max(1, limits.TRAIN_MAX_BYTES // self._stride_bytes)
+            packets_max, limits.TRAIN_MAX_PACKETS, max(1, limits.TRAIN_MAX_BYTES // stride_bytes)
         )
         buffers: list[Buffer] = []
         count = size = 0
@@ -111,6 +123,8 @@ class Packer:
             if self._fragments:
                 whole = (len(self._fragments[0].body) - self._start) // self._step
             if whole:
+                if stride_bytes < self._stride_bytes:
+                    break
                 taken = min(whole, packets_max - count)
                 buffers += trains.fragment_train(
                     self._prefix, first_number + count, self._fragments[0], self._start, self._step, taken,
@@ -118,20 +132,36 @@ class Packer:
                 )  # fmt: skip
                 self._advance(taken * self._step)
                 count += taken
-                size += taken * self._stride_bytes
+                size += taken * stride_bytes
                 continue
-            used = self._shared_packet(buffers, first_number + count)
-            count += 1
+            if count and not self._has_fitting(stride_bytes):
+                break
+            used = self._shared_packet(buffers, first_number + count, stride_bytes, may_pad=count > 0)
             size += used
-            if used < self._stride_bytes:
+            if not count:
+                stride_bytes = used  # those behind it must have the same size
+            count += 1
+            if used < stride_bytes:
                 break  # only the last packet of a train may be shorter
-        return Train(first_number, count, buffers, self._stride_bytes, size)
+        return Train(first_number, count, buffers, stride_bytes, size)
 
-    def _shared_packet(self, buffers: list[Buffer], number: int) -> int:
-        """One packet with notices and as many pieces as fit; its size."""
+    def _has_fitting(self, stride_bytes: int) -> bool:
+        """Whether what is to be sent next fits a packet of this size."""
+        if self._skips:
+            needed = packet.SKIP_ITEM_BYTES
+        elif self._updates:
+            needed = packet.UPDATE_ITEM_BYTES
+        elif self._pressures:
+            needed = len(packet.pressure_item(next(iter(self._pressures.values()))))
+        else:
+            needed = packet.FRAGMENT_ITEM_BYTES + len(self._fragments[0].body) - self._start
+        return packet.HEAD_BYTES + needed + packet.CHECK_BYTES <= stride_bytes
+
+    def _shared_packet(self, buffers: list[Buffer], number: int, stride_bytes: int, may_pad: bool) -> int:
+        """One packet of at most `stride_bytes` with notices and as many pieces as fit; its size."""
         first = len(buffers)
         buffers.append(packet.head(self._prefix, number, counter=self._counter.take()))
-        room = self._capacity
+        room = capacity = stride_bytes - packet.HEAD_BYTES - packet.CHECK_BYTES
         while self._skips and room >= packet.SKIP_ITEM_BYTES:
             buffers.append(packet.skip_item(self._skips.popleft()))
             room -= packet.SKIP_ITEM_BYTES
@@ -145,17 +175,24 @@ class Packer:
             buffers.append(item)
             room -= len(item)
             del self._pressures[next(iter(self._pressures))]
-        while self._fragments and room >= packet.FRAGMENT_ITEM_BYTES + _WORTH_CUTTING_BYTES:
+        while self._fragments:
             fragment = self._fragments[0]
-            rest = len(fragment.body) - self._start
-            if self._start == 0 and rest >= _FRESH_START_PACKETS * self._step and room < self._capacity:
+            taken = rest = len(fragment.body) - self._start
+            room_bytes = room - packet.FRAGMENT_ITEM_BYTES
+            if self._start == 0 and rest >= _FRESH_START_PACKETS * self._step and room < capacity:
                 break
-            taken = min(rest, room - packet.FRAGMENT_ITEM_BYTES)
+            if rest > room_bytes:
+                if rest <= self._step or room_bytes < _WORTH_CUTTING_BYTES:
+                    break  # it has a packet of its own next, or is one by then
+                taken = room_bytes
             buffers += packet.fragment_item(fragment, self._start, self._start + taken)
             self._advance(taken)
-            room -= packet.FRAGMENT_ITEM_BYTES + taken
+            room = room_bytes - taken
+        if may_pad and 0 < room <= stride_bytes // _PADDING_SHARE and self:
+            buffers.append(bytes(room))
+            room = 0
         buffers.append(packet.check(buffers[first:]))
-        return self._stride_bytes - room
+        return stride_bytes - room
 
     def _advance(self, taken: int) -> None:
         self._start += taken

@@ -42,6 +42,10 @@ class Reception:
     def missing(self) -> int:
         return len(self._gaps)
 
+    def lacks(self, number: int) -> bool:
+        """Whether the packet with this number has not come."""
+        return number > self.highest or number in self._gaps
+
     def take(self, data: Data, now_us: int) -> tuple[list[Data], int]:
         """What is new of a packet or of a train, and how many of its packets are not."""
         number, count = data.head.number, data.count

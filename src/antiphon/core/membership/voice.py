@@ -19,10 +19,10 @@ class Voice:
         self._datagrams = datagrams
 
     def beat(self, receiver: int, beat: Beat, *, is_full: bool) -> None:
-        """One beat; a full one is as large as a full packet of a link to the same daemon."""
+        """One beat; a full one is as large as any packet that is sent to the same daemon unproved."""
         body = words.encode(beat)
         if is_full:
-            size_bytes = packet.capacity(self._config.link_between(self._me, receiver).packet_bytes)
+            size_bytes = packet.capacity(self._config.link_between(self._me, receiver).packet_base_bytes)
             body = words.encode_full(beat, size_bytes)
         self.send(receiver, PacketKind.BEAT, body)
 

@@ -27,6 +27,7 @@ from antiphon.wire.packet import (
     Loose,
     Nack,
     PacketKind,
+    Piece,
     Pressure,
     Skip,
     Update,
@@ -36,7 +37,7 @@ from antiphon.wire.token import Token
 
 UDP_KINDS = (
     "bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "ack", "nack",
-    "beat", "proposal", "token", "hurry", "held", "probe", "probed",
+    "beat", "proposal", "token", "hurry", "held", "probe", "probed", "piece",
 )  # fmt: skip
 STREAM_KINDS = ("bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "beat", "proposal")
 """Kinds that go over a connection between daemons."""
@@ -47,6 +48,7 @@ _PLAIN = {
     PacketKind.HELLO: "hello", PacketKind.ACK: "ack", PacketKind.NACK: "nack", PacketKind.BEAT: "beat",
     PacketKind.PROPOSAL: "proposal", PacketKind.TOKEN: "token", PacketKind.HURRY: "hurry",
     PacketKind.HELD: "held", PacketKind.PROBE: "probe", PacketKind.PROBED: "probed",
+    PacketKind.PIECE: "piece",
 }  # fmt: skip
 
 
@@ -95,6 +97,14 @@ class Genuine(Struct, frozen=True):
 class _Times(Struct, frozen=True):
     clock_us: int
     echo_us: int
+
+
+class Part(Struct, frozen=True):
+    """The body of a PIECE packet."""
+
+    total: int
+    offset: int
+    body: bytes
 
 
 class _Receipt(Struct, frozen=True):
@@ -147,6 +157,8 @@ def take_apart(data: bytes, daemons: int) -> Genuine | None:
                 return Genuine(found.head, [_item(item) for item in found.items])
             case Hello():
                 return Genuine(found.head, _Times(found.clock_us, found.echo_us))
+            case Piece():
+                return Genuine(found.head, Part(found.total, found.offset, found.body))
             case Ack():
                 receipt = _Receipt(found.aru, found.highest_sent, found.delay_us, found.newest, found.arrived)
                 return Genuine(found.head, receipt)
@@ -258,6 +270,8 @@ def _body(body: Any, prefix: bytes) -> bytes:
         case _Times():
             times = _narrowed(body)
             return _behind_head(packet.hello(prefix, times.clock_us, times.echo_us, counter=0), 16)
+        case Part():
+            return packet.piece_body(body.total % 2**32, body.offset % 2**32, bytes(body.body))
         case _Receipt():
             told = _narrowed(body)
             written = packet.ack(

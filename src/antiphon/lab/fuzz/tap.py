@@ -93,7 +93,8 @@ class Tap:
 
     def _make_rare(self, genuine: Genuine) -> None:
         """Make by hand what daemons do not send here by themselves: probes, which are no business of the node
-        and nothing but a head, and word of slow sessions, of which there are none."""
+        and nothing but a head, pieces of packets that were too large, and word of slow sessions, of which
+        there are none."""
         head = genuine.head
         if head.receiver == EVERYBODY:
             return
@@ -101,6 +102,11 @@ class Tap:
             for kind in (PacketKind.PROBE, PacketKind.PROBED):
                 probe = Genuine(structs.replace(head, kind=int(kind), view=0, number=0), packets.Unread(b""))
                 self._latest[kind.name.lower()][head.receiver] = Captured(head.receiver, probe)
+        if head.receiver not in self._latest["piece"] and head.kind == PacketKind.DATA:
+            piece = Genuine(
+                structs.replace(head, kind=int(PacketKind.PIECE)), packets.Part(3_000, 0, b"x" * 1_136)
+            )
+            self._latest["piece"][head.receiver] = Captured(head.receiver, piece)
         if head.receiver not in self._latest["pressure"] and head.kind == PacketKind.DATA:
             item = Pressure(genuine.body[0].source, self._number, 1, ((1, "t0x1"), (2, "t1x1")))
             self._latest["pressure"][head.receiver] = Captured(head.receiver, Genuine(head, [item]))

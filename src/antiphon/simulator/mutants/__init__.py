@@ -13,6 +13,7 @@ from antiphon.simulator.mutants.links import LINKS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
 from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
+from antiphon.simulator.mutants.paths import PATHS
 from antiphon.simulator.mutants.recovery import RECOVERY
 from antiphon.simulator.mutants.ring import RING
 from antiphon.simulator.mutants.slices import SLICES
@@ -24,5 +25,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE, *LINKS,
+    *GATHERING, *ALLOWANCE, *LINKS, *PATHS,
 )  # fmt: skip

@@ -17,6 +17,7 @@ from antiphon.simulator.scenarios import (
     inflight,
     lasting,
     merge,
+    narrow,
     poisoned,
     promises,
     sites,
@@ -64,6 +65,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "upheaval": upheaval.upheaval,
     "holes": holes.holes,
     "far": far.far,
+    "narrow": narrow.narrow,
 }
 
 

@@ -30,14 +30,10 @@ class Controller(ABC):
     """Its name in the configuration."""
 
     def __init__(self, most_bytes: int, packet_bytes: int) -> None:
+        """`packet_bytes` is the base size: packets are larger where the window allows it."""
         self._most_bytes = float(most_bytes)
         self.threshold_bytes = self._most_bytes
         """Below this the window grows by slow start."""
-        self.resize(packet_bytes)
-        self.window_bytes = min(self._start_bytes, self._most_bytes)
-
-    def resize(self, packet_bytes: int) -> None:
-        """The link sends packets of this size from now on. The window stays what it is, in bytes."""
         self._packet_bytes = packet_bytes
         default_bytes = limits.PACKET_DEFAULT_BYTES
         least_bytes = WINDOW_MIN_PACKETS * max(packet_bytes, default_bytes)
@@ -45,6 +41,7 @@ class Controller(ABC):
         self._start_bytes = max(
             self._least_bytes, float(WINDOW_START_PACKETS * min(packet_bytes, default_bytes))
         )
+        self.window_bytes = min(self._start_bytes, self._most_bytes)
 
     @property
     def is_slow_start(self) -> bool:
@@ -90,9 +87,8 @@ class Controller(ABC):
 
     def restore(self, before: dict[str, Any], lasted_us: int) -> None:
         """The decrease `lasted_us` ago was for a loss that was none: as before, or as far as it has come."""
-        reached_bytes, packet_bytes = self.window_bytes, self._packet_bytes
+        reached_bytes = self.window_bytes
         vars(self).update(before)
-        self.resize(packet_bytes)
         self.window_bytes = max(self.window_bytes, reached_bytes)
 
     def _grow(self, by_bytes: float) -> None:
