@@ -109,6 +109,13 @@ def packets(draw: st.DrawFn) -> tuple[bytes, Packet]:
             number, carried = draw(u64), draw(st.lists(items, max_size=5))
             data = packet.whole(fixed, b"".join(map(item_bytes, carried)), number, counter=counter)
             return data, Data(head(number), 1, carried, len(data))
+        case PacketKind.PIECE:
+            number, body = draw(u64), draw(junk) + b"x"  # no piece is empty
+            offset = draw(st.integers(0, limits.PACKET_MAX_BYTES - len(body)))
+            total = draw(st.integers(offset + len(body), limits.PACKET_MAX_BYTES))
+            start = total.to_bytes(4, "big") + offset.to_bytes(4, "big")
+            data = packet.whole(fixed, start + body, number, counter=counter)
+            return data, packet.Piece(head(number), total, offset, body)
         case _:
             body = draw(junk)
             return packet.whole(fixed, body, counter=counter), packet.Loose(head(0), body)

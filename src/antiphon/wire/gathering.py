@@ -18,8 +18,8 @@ which each bundle begins with a stamp; bundles with extensions, which may concer
 ones, since one lost packet would take all of them.
 
 The papers leave open how messages are packed. Our own library bundles in the same way.
-Checked by: tests/paper/test_gathering.py, tests/unit/test_bundle_gathering.py, and the simulator's clients,
-which send some of their messages singly.
+Checked by: tests/paper/test_gathered_bundles.py, tests/unit/test_bundle_gathering.py, and the simulator's
+clients, which send some of their messages singly.
 """
 
 from collections.abc import Sequence

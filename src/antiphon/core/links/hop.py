@@ -42,7 +42,9 @@ ACK_PACKETS = 128
 ACK_BYTES = ACK_PACKETS * limits.PACKET_DEFAULT_BYTES
 """The same for large packets: in bytes, acks are as frequent as with small ones."""
 SUSPECT_REQUESTS = 2
-"""When a packet above the base size was requested so often, the path may have become narrower."""
+"""When a packet above the base size was requested so often, the path may have become narrower. From the next
+time on it goes in pieces in any case: a path that drops what exceeds its rate lets few large packets through,
+and pieces of several retransmissions complete one another."""
 RATE_SHARE = 20
 """With a configured rate, a packet has at most what may be sent in this part (1/20) of a second."""
 NACK_RETRY_MIN_US = 2_000
@@ -394,11 +396,12 @@ class HopLink(Link):
         if requested.times > NACKS_MAX:
             self._fail(f"daemon asked {requested.times} times for one packet and did not get it")
         self.counters["retransmitted"] += 1
-        if len(data) > self.path.size_bytes:
+        if len(data) > self.path.base_bytes and requested.times >= SUSPECT_REQUESTS:
+            self.path.suspect(now_us)
+        path = self.path
+        if len(data) > (path.size_bytes if requested.times <= SUSPECT_REQUESTS else path.base_bytes):
             self._emit_pieces(data)
             return
-        if requested.times >= SUSPECT_REQUESTS and len(data) > self.path.base_bytes:
-            self.path.suspect(now_us)
         self._emit([data], len(data), len(data))
 
     def _emit_pieces(self, data: bytes) -> None:
