@@ -55,7 +55,7 @@ class Pair:
 
     def send(self) -> None:
         """One bundle from end to end, and everything that follows from it."""
-        self._timed(0, lambda: self.nodes[0].submit(self._session, bytearray(self._bundle), self.now_us))
+        self._timed(0, lambda: self.nodes[0].submit(self._session, (bytearray(self._bundle),), self.now_us))
         self._exchange()
         self._run(1)
 

@@ -61,7 +61,7 @@ class DaemonEnd(Client):
             if kind == frames.FrameKind.CONTROL:
                 self._node.control(self.session, frames.decode_from_client(frame), node_now_us)
             else:
-                self._node.submit(self.session, bytearray(frame), node_now_us)
+                self._node.submit(self.session, (bytearray(frame),), node_now_us)
         if not self._frames:
             self._waiting.pop(self, None)
 
