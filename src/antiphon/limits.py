@@ -134,9 +134,6 @@ UNSTABLE_MAX_BYTES = 16 * 1024 * 1024
 ALLOWANCE_MIN_BYTES = 64 * 1024
 """The least of them at which it does, whatever was measured: a full bundle is under way and the next one
 behind it."""
-ALLOWANCE_START_BYTES = 256 * 1024
-"""The same at the start of a view, when nothing was measured: it doubles with each round that shows that the
-paths carry more."""
 ALLOWANCE_RATE_ROUNDS = 8
 """The greatest rate at which bundles became everywhere counts for so many rounds at least, and"""
 ALLOWANCE_RATE_US = 1_000_000
