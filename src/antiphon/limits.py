@@ -146,12 +146,9 @@ STREAM_STRANGERS_MAX = 64
 # Ordering -------------------------------------------------------------------------------------------------
 UNSTABLE_MAX_BYTES = 16 * 1024 * 1024
 """Own bundles not yet known to be everywhere; beyond it a daemon stops reading its clients."""
-ALLOWANCE_MIN_BYTES = 64 * 1024
-"""The least of them at which it does, whatever was measured: a full bundle is under way and the next one
-behind it."""
-ALLOWANCE_START_BYTES = 256 * 1024
-"""The same at the start of a view, when nothing was measured: it doubles with each round that shows that the
-paths carry more."""
+ALLOWANCE_MIN_BYTES = 256 * 1024
+"""The least of them at which it does, whatever was measured: four full bundles. On a path of 1 MB/s they take
+a quarter of a second; a smaller floor would be less than a few messages of 100 KB."""
 ALLOWANCE_RATE_ROUNDS = 8
 """The greatest rate at which bundles became everywhere counts for so many rounds at least, and"""
 ALLOWANCE_RATE_US = 1_000_000

@@ -1,6 +1,5 @@
 """How much a daemon may have under way: paths of a given rate and time, and what is measured of them."""
 
-import itertools
 from collections import deque
 
 import pytest
@@ -70,9 +69,9 @@ class Paths:
 
 
 def flooded(rate: int = 20_000_000, time_us: int = 80_000, **options: int) -> Paths:
-    """Paths after two seconds of a flood."""
+    """Paths after four seconds of a flood."""
     paths = Paths(rate, time_us, **options)
-    paths.run(2_000_000)
+    paths.run(4_000_000)
     return paths
 
 
@@ -88,12 +87,10 @@ def test_a_flood_has_half_as_much_again_as_the_paths_hold_under_way(rate: int, t
 
 
 def test_it_doubles_with_each_round_at_the_start_of_a_view() -> None:
+    """From 256 KiB to 8 MiB it takes five rounds, in which the first bundle and the last count, too."""
     paths = Paths(100_000_000, 100_000)
-    allowed = []
-    for _ in range(5):
-        paths.run(101_000 + STEP_US)
-        allowed.append(paths.allowance.bytes)
-    assert all(later >= 1.8 * sooner for sooner, later in itertools.pairwise(allowed)), allowed
+    paths.run(700_000)
+    assert paths.allowance.bytes >= 8 * 1024 * 1024
 
 
 def test_it_is_never_more_than_the_ceiling() -> None:
@@ -163,7 +160,7 @@ def test_it_follows_a_path_that_becomes_slower_and_faster_again() -> None:
     paths = flooded()
     paths.rate = 2_000_000
     paths.run(8_000_000)
-    assert paths.allowance.bytes <= 3 * paths.held_bytes
+    assert paths.allowance.bytes <= max(3 * paths.held_bytes, limits.ALLOWANCE_MIN_BYTES)
     paths.rate = 20_000_000
     paths.run(2_000_000)
     before = paths.stable_bytes

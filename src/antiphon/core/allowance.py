@@ -6,7 +6,7 @@ the surplus, and gains nothing. Two figures say what the paths hold, as in BBR (
 the greatest rate at which bundles became stable of late, and the least time that one took from its order to
 its stability. Their product is under way when the paths are full and no queue stands. A daemon may have half
 as much again: then its links always have the next packets at hand, and a path that carries more than was
-thought shows it. After a round whose rate was greater by a quarter than any of late it may have twice the
+thought shows it. While the rate grows by a quarter at least once in three rounds it may have twice the
 product, so that the allowance doubles with each round for as long as the paths follow. This one rule is the
 start-up of a view, and the way up again after a pause, a loss or a change of the path.
 
@@ -24,9 +24,9 @@ is a sample of the rate, and the time until the first of them was stable is one 
   queue of our own may have been in every sample. Then only half of what the paths hold is allowed until
   the queue is gone and one round has shown their true time.
 
-A view begins with `limits.ALLOWANCE_START_BYTES`, and what was measured in the one before is forgotten: its
-paths were others. A standstill of stability ends no round and changes nothing. A daemon that is alone in its
-view has no paths, and its allowance is the ceiling.
+A view begins with the floor, and what was measured in the one before is forgotten: its paths were others. A
+standstill of stability ends no round and changes nothing. A daemon that is alone in its view has no paths,
+and its allowance is the ceiling.
 
 Follows: nothing in the papers, which leave flow control between daemons open (Spread paper 2).
 Checked by: tests/unit/test_allowance.py, tests/paper/test_flow.py, bench/standing_queue.py, the oracle's rule
@@ -39,6 +39,8 @@ GAIN_PERCENT = 150
 GROWING_PERCENT = 200
 GROWTH_PERCENT = 125
 """A rate that is so much of the greatest one so far is growing."""
+FLAT_ROUNDS = 3
+"""After so many rounds in which it did not grow, the paths are full."""
 
 
 class Allowance:
@@ -46,7 +48,7 @@ class Allowance:
 
     def __init__(self, ceiling_bytes: int, slack_us: int, *, is_alone: bool, now_us: int) -> None:
         self.ceiling_bytes = ceiling_bytes
-        self.bytes = ceiling_bytes if is_alone else min(limits.ALLOWANCE_START_BYTES, ceiling_bytes)
+        self.bytes = ceiling_bytes if is_alone else min(limits.ALLOWANCE_MIN_BYTES, ceiling_bytes)
         """Bundles are ordered as long as less than this is under way."""
         self._slack_us = slack_us
         self._ordered_bytes = 1 << 62  # what was ordered before the first sample brings no round
@@ -63,7 +65,7 @@ class Allowance:
         self._times_us = [limits.NEVER_US, limits.NEVER_US]
         self._times_since_us = now_us
         self._is_draining = False
-        self._is_growing = False
+        self._flat_rounds = 0
 
     @property
     def rate_bytes_per_s(self) -> int:
@@ -108,7 +110,10 @@ class Allowance:
         self._mark_bytes = None
         took_us = max(1, now_us - self._began_us)
         rate = (stable_bytes - self._began_stable_bytes) * 1_000_000 // took_us
-        self._is_growing = rate * 100 >= max(self._rates) * GROWTH_PERCENT
+        if rate * 100 >= max(self._rates) * GROWTH_PERCENT:
+            self._flat_rounds = 0
+        elif self._was_used:
+            self._flat_rounds += 1
         if self._is_draining:
             self._is_draining = False
         elif self._was_used and not self._ran_dry:
@@ -137,6 +142,6 @@ class Allowance:
     def _worth(self) -> int:
         """The allowance that follows from what is known."""
         held_bytes = max(self._rates) * (min(self._times_us) + self._slack_us) // 1_000_000
-        percent = GROWING_PERCENT if self._is_growing else GAIN_PERCENT
+        percent = GROWING_PERCENT if self._flat_rounds < FLAT_ROUNDS else GAIN_PERCENT
         allowed_bytes = held_bytes // 2 if self._is_draining else held_bytes * percent // 100
         return min(max(allowed_bytes, limits.ALLOWANCE_MIN_BYTES), self.ceiling_bytes)
