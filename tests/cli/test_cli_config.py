@@ -36,7 +36,7 @@ def test_the_example_shows_the_defaults(antiphon: Run) -> None:
     [
         ("delta_ms = 5.0", 'delta_ms = "soon"', ("line 7", "cluster.delta_ms", "expected a number")),
         ("delta_ms = 5.0", "delta = 5.0", ("line 7", "delta")),
-        ("packet_bytes = 1400", "packet_bytes = 14", ("packet_bytes", "512")),
+        ("# packet_bytes = 1400", "packet_bytes = 14", ("packet_bytes", "512")),
         ('sites = ["oslo", "lima"]', 'sites = ["oslo", "rome"]', ("rome", "known")),
         ('address = "127.0.0.1:4820"', 'address = "127.0.0.1"', ("127.0.0.1", "HOST:PORT")),
         ("[cluster]", "[cluster", ("line 5",)),

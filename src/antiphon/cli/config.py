@@ -58,7 +58,7 @@ cost = 55               # messages follow the cheapest path; the delay in millis
 [[link]]
 sites = ["lima", "perth"]
 cost = 75
-packet_bytes = 1400     # largest datagram on this link
+# packet_bytes = 1400     # a ceiling; without it, the link finds out what gets through
 # protocol = "tcp"        # everything between these two sites over TCP, where UDP does not get through
 # congestion = "reno"     # the window's rules; the default is "cubic"
 # rate_bytes_per_s = 10000000               # a ceiling on what each side sends

@@ -28,7 +28,7 @@ PATHS = (
         "_missed",
         _lost_probe_proves,
         "narrow",
-        shown_by=1,
+        shown_by=5,
     ),
     Mutant(
         "large packets stay whole",
@@ -38,6 +38,6 @@ PATHS = (
         "_emit_pieces",
         _large_packets_stay_whole,
         "narrow",
-        shown_by=1,
+        shown_by=5,
     ),
 )
