@@ -323,7 +323,7 @@ def test_a_window_that_is_not_used_does_not_grow():
 
 def test_a_hundredth_of_loss_leaves_eight_megabytes_a_second_over_fifty_milliseconds():
     """(ours)"""
-    path = LongPath(loss=0.01, bottleneck=Bottleneck(12_000_000, 600_000))
+    path = LongPath(loss=0.01, bottleneck=Bottleneck(20_000_000, 1_000_000))
     path.run(2)
     assert path.run(3) > 8_000_000
 

@@ -141,13 +141,15 @@ class Regulator:
 
     # Pacing -----------------------------------------------------------------------------------------------
 
-    def paced_packets(self, now_us: int) -> int:
-        """How many packets may leave now, so that a window is spread over a round trip."""
+    def paced_packets(self, is_first: bool, now_us: int) -> int:
+        """How many packets may leave now, so that a window is spread over a round trip; `is_first` if nothing
+        is under way."""
         if self.rtt_us < PACED_RTT_US or not self._measured:
             return limits.TRAIN_MAX_PACKETS
         gain = GAIN_SLOW_START if self.controller.is_slow_start else GAIN
         rate_bytes_per_us = gain * self.controller.window_bytes / self.rtt_us
-        return int(self._pacer.refill(rate_bytes_per_us, self.packet_bytes, now_us) // self.packet_bytes)
+        allowed_bytes = self._pacer.refill(rate_bytes_per_us, self.packet_bytes, is_first, now_us)
+        return int(allowed_bytes // self.packet_bytes)
 
     def pace_us(self, waiting_bytes: int) -> int:
         """How long until more may leave, if `paced_packets` was 0."""

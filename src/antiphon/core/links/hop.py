@@ -139,7 +139,7 @@ class HopLink(Link):
         return max(0, room)
 
     def _room_by_pace(self, now_us: int) -> int:
-        room = self.regulator.paced_packets(now_us)
+        room = self.regulator.paced_packets(not self.in_flight_packets, now_us)
         if room <= 0:
             waiting_bytes = self.waiting_bytes + len(self._again) * self.packet_bytes
             self._wake_at(now_us + self.regulator.pace_us(waiting_bytes))
