@@ -70,6 +70,7 @@ class HopLink(Link):
         self._peer_newest = 0
         self._limited_number = 0  # the highest number when the window last kept a packet back
         self._sent_us = now_us
+        self._stuck_number = 0  # the highest number of which a second copy was lost
         self._requested: dict[int, _Requested] = {}  # by number
         self._again: dict[int, None] = {}  # numbers to be sent again, the first first
         self._probe_us: int | None = None
@@ -125,8 +126,11 @@ class HopLink(Link):
     def _room(self, now_us: int) -> int:
         """How many packets the window, the pace and the configured rate allow now."""
         regulator = self.regulator
+        # While copies are lost, too, nothing new takes their place: the window counts from the first hole.
+        is_stuck = self._stuck_number > self._peer_aru
+        arrived = self._peer_aru if is_stuck else self._peer_arrived
         room = min(
-            int(regulator.window_packets) - self._highest_sent + self._peer_arrived,
+            int(regulator.window_packets) - self._highest_sent + arrived,
             regulator.window_max_packets - self._highest_sent + self._peer_aru,
         )
         if room > 0:
@@ -292,6 +296,7 @@ class HopLink(Link):
         """The peer lacks these packets. A request that was made before the last copy can have arrived is
         answered by that copy."""
         earliest_us = now_us - self.regulator.least_rtt_us
+        room = max(16, int(self.regulator.window_packets))
         for first, count in ranges:
             first, end = max(first, self._peer_aru + 1), min(first + count, self._highest_sent + 1)
             for number in range(first, end):
@@ -301,7 +306,10 @@ class HopLink(Link):
                     self.regulator.losses.lost(number, self._highest_sent, now_us)
                 elif requested.times and requested.sent_us > earliest_us:
                     continue
-                self._again[number] = None
+                if requested is not None and requested.times:
+                    self._stuck_number = max(self._stuck_number, number)
+                if len(self._again) < room:  # the receiver will request the rest again
+                    self._again[number] = None
 
     def _send_again(self, now_us: int) -> None:
         """Send requested packets again, as the pace allows, even when the window is full (thesis 4.3)."""
