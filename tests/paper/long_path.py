@@ -16,7 +16,8 @@ BODY = bytes(60_000)
 
 
 class Bottleneck:
-    """A queue in front of a line of a certain rate; what does not fit is lost. Flows may share it."""
+    """A queue in front of a line of a certain rate; what comes while it is full is lost, whatever its size.
+    Flows may share it."""
 
     def __init__(self, bytes_per_s: int, queue_bytes: int) -> None:
         self._bytes_per_us = bytes_per_s / 1e6
@@ -27,7 +28,7 @@ class Bottleneck:
     def pass_us(self, size_bytes: int, now_us: int) -> int | None:
         """When a packet that comes now has left the queue; None if it is lost."""
         begin_us = max(self._free_us, now_us)
-        if (begin_us - now_us) * self._bytes_per_us + size_bytes > self._queue_bytes:
+        if (begin_us - now_us) * self._bytes_per_us > self._queue_bytes:
             self.lost += 1
             return None
         self._free_us = begin_us + size_bytes / self._bytes_per_us

@@ -113,7 +113,7 @@ def test_the_receiver_fails_the_link_after_k_nacks():
     """If a lost packet has not been received after the receiver has sent k nacks, the receiver declares the
     link failed. (thesis 4.3)"""
     pair = LinkPair()
-    pair.lose = lambda receiver, incoming: isinstance(incoming, Data) and incoming.head.number == 2
+    pair.lose = lambda receiver, incoming: isinstance(incoming, Data | Piece) and incoming.head.number == 2
     pair.send(*numbered(3))
     for _ in range(20_000):
         if pair.ends[1].state is LinkState.FAILED:
@@ -128,7 +128,7 @@ def test_the_sender_fails_the_link_after_k_nacks():
     """After resending the packet MaxNACKS times, the sender will fail the link. (thesis 4.3)"""
     pair = LinkPair()
     failed = []
-    pair.lose = lambda receiver, incoming: isinstance(incoming, Data) and incoming.head.number == 2
+    pair.lose = lambda receiver, incoming: isinstance(incoming, Data | Piece) and incoming.head.number == 2
     pair.send(*numbered(3))
     for _ in range(20_000):
         pair.step()

@@ -14,8 +14,8 @@ from antiphon.core.links.congestion import CONTROLLERS
 from antiphon.core.links.congestion.evidence import Evidence
 from antiphon.core.links.congestion.losses import Losses
 from antiphon.core.links.pacing import (
-    BURST_BASE_PACKETS,
-    BURST_LARGE_PACKETS,
+    BURST_FIRST_PACKETS,
+    BURST_PACKETS,
     GAIN,
     GAIN_SLOW_START,
     PACED_RTT_US,
@@ -25,7 +25,7 @@ from antiphon.core.links.pacing import (
 TIMEOUT_MIN_US = 20_000
 TIMEOUT_MAX_US = 2_000_000
 RTT_UNKNOWN_US = 100_000
-BURST_PACKETS = 128
+RATE_BURST_PACKETS = 128
 ACK_DELAY_MIN_US = 2_000
 ACK_DELAY_MAX_US = 10_000
 
@@ -54,7 +54,7 @@ class Regulator:
         self._pacer = Pacer(now_us)
         self.has_rate = rate_bytes_per_s > 0
         self._rate_bytes_per_s = rate_bytes_per_s
-        self._burst_bytes = float(BURST_PACKETS * packet_bytes)
+        self._burst_bytes = float(RATE_BURST_PACKETS * packet_bytes)
         self._tokens_bytes = self._burst_bytes
         self._filled_us = now_us
 
@@ -152,14 +152,15 @@ class Regulator:
 
     # Pacing -----------------------------------------------------------------------------------------------
 
-    def paced_packets(self, packet_bytes: int, now_us: int) -> int:
-        """How many packets of this size may leave now, so that a window is spread over a round trip."""
+    def paced_packets(self, packet_bytes: int, is_first: bool, now_us: int) -> int:
+        """How many packets of this size may leave now, so that a window is spread over a round trip;
+        `is_first` if nothing is under way."""
         if self.rtt_us < PACED_RTT_US or not self._measured:
             return limits.TRAIN_MAX_PACKETS
         gain = GAIN_SLOW_START if self.controller.is_slow_start else GAIN
         rate_bytes_per_us = gain * self.controller.window_bytes / self.rtt_us
-        burst_bytes = max(BURST_BASE_PACKETS * self._base_bytes, BURST_LARGE_PACKETS * packet_bytes)
-        return int(self._pacer.refill(rate_bytes_per_us, burst_bytes, now_us) // packet_bytes)
+        burst_bytes = (BURST_FIRST_PACKETS if is_first else BURST_PACKETS) * self._base_bytes
+        return int(self._pacer.refill(rate_bytes_per_us, burst_bytes, packet_bytes, now_us) // packet_bytes)
 
     def pace_us(self, packet_bytes: int, waiting_bytes: int) -> int:
         """How long until more may leave, if `paced_packets` was 0."""

@@ -89,6 +89,7 @@ class HopLink(Link):
         self._peer_newest = 0
         self._limited_number = 0  # the highest number when the window last kept a packet back
         self._sent_us = now_us
+        self._stuck_number = 0  # the highest number of which a second copy was lost
         self._requested: dict[int, _Requested] = {}  # by number
         self._again: dict[int, None] = {}  # numbers to be sent again, the first first
         self._probe_us: int | None = None
@@ -164,8 +165,11 @@ class HopLink(Link):
         """How many packets the window, the pace and the configured rate allow now."""
         self._fit(self._queue.waiting_bytes, now_us)
         regulator, packet_bytes = self.regulator, self.packet_bytes
+        # While copies are lost, too, nothing new takes their place: the window counts from the first hole.
+        is_stuck = self._stuck_number > self._peer_aru
+        under_way_bytes = self.in_flight_bytes if is_stuck else self.under_way_bytes
         left_bytes = min(
-            regulator.window_bytes - self.under_way_bytes, regulator.window_max_bytes - self.in_flight_bytes
+            regulator.window_bytes - under_way_bytes, regulator.window_max_bytes - self.in_flight_bytes
         )
         room = left_bytes // packet_bytes
         if room <= 0 and (not self.in_flight_packets or 2 * self._queue.waiting_bytes < left_bytes):
@@ -187,7 +191,7 @@ class HopLink(Link):
             self.path.begin(now_us)
 
     def _room_by_pace(self, now_us: int) -> int:
-        room = self.regulator.paced_packets(self.packet_bytes, now_us)
+        room = self.regulator.paced_packets(self.packet_bytes, not self.in_flight_packets, now_us)
         if room <= 0:
             waiting_bytes = self.waiting_bytes + len(self._again) * self.packet_bytes
             self._wake_at(now_us + self.regulator.pace_us(self.packet_bytes, waiting_bytes))
@@ -368,6 +372,7 @@ class HopLink(Link):
         """The peer lacks these packets. A request that was made before the last copy can have arrived is
         answered by that copy."""
         earliest_us = now_us - self.regulator.least_rtt_us
+        room = max(16, int(self.regulator.window_packets))
         for first, count in ranges:
             first, end = max(first, self._peer_aru + 1), min(first + count, self._highest_sent + 1)
             for number in range(first, end):
@@ -377,7 +382,10 @@ class HopLink(Link):
                     self.regulator.losses.lost(number, self._highest_sent, now_us)
                 elif requested.times and requested.sent_us > earliest_us:
                     continue
-                self._again[number] = None
+                if requested is not None and requested.times:
+                    self._stuck_number = max(self._stuck_number, number)
+                if len(self._again) < room:  # the receiver will request the rest again
+                    self._again[number] = None
 
     def _send_again(self, now_us: int) -> None:
         """Send requested packets again, as the pace allows, even when the window is full (thesis 4.3)."""

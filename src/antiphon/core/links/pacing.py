@@ -11,9 +11,13 @@ PACED_RTT_US = 2_000
 GAIN_SLOW_START = 2.0
 GAIN = 1.25
 BURST_US = 4_000
-BURST_BASE_PACKETS = 16
-BURST_LARGE_PACKETS = 2
-"""A burst has room for so many packets of the base size, and of the size in use."""
+BURST_PACKETS = 4
+BURST_FIRST_PACKETS = 16
+"""The burst of a link that has nothing under way: the initial window. Both count packets of the base size."""
+TRAIN_US = BURST_US // 2
+TRAIN_PACKETS = 2
+"""Trains of a slow link are short: long ones would be lost together, which counts as one loss, and TCP beside
+it, whose packets come one by one, would be hit more often. A burst has room for one in any case."""
 
 
 class Pacer:
@@ -21,14 +25,17 @@ class Pacer:
 
     def __init__(self, now_us: int) -> None:
         self._rate_bytes_per_us = 0.0
+        self._packet_bytes = 0
         self._burst_bytes = 0.0
         self._allowed_bytes = float("inf")
         self._filled_us = now_us
 
-    def refill(self, rate_bytes_per_us: float, burst_bytes: int, now_us: int) -> float:
-        """What may be sent at this rate now; a burst may have as many bytes in any case."""
+    def refill(self, rate_bytes_per_us: float, burst_bytes: int, packet_bytes: int, now_us: int) -> float:
+        """What may be sent at this rate now, in packets of this size; a burst has at least `burst_bytes`."""
         self._rate_bytes_per_us = rate_bytes_per_us
-        self._burst_bytes = max(float(burst_bytes), rate_bytes_per_us * BURST_US)
+        self._packet_bytes = packet_bytes
+        least_bytes = max(burst_bytes, TRAIN_PACKETS * packet_bytes)
+        self._burst_bytes = max(float(least_bytes), rate_bytes_per_us * BURST_US)
         gained_bytes = (now_us - self._filled_us) * rate_bytes_per_us
         self._allowed_bytes = min(self._burst_bytes, self._allowed_bytes + gained_bytes)
         self._filled_us = now_us
@@ -38,7 +45,8 @@ class Pacer:
         self._allowed_bytes = max(-self._burst_bytes, self._allowed_bytes - size_bytes)
 
     def wait_us(self, waiting_bytes: int) -> int:
-        """How long until half a burst may be sent, or what waits if that is less: single packets would make
-        short trains."""
-        wanted_bytes = min(self._burst_bytes / 2, float(waiting_bytes))
+        """How long until the next train may be sent: two packets, or what a fast link sends in two
+        milliseconds, or what waits if that is less."""
+        train_bytes = max(TRAIN_PACKETS * self._packet_bytes, self._rate_bytes_per_us * TRAIN_US)
+        wanted_bytes = min(train_bytes, self._burst_bytes, float(waiting_bytes))
         return max(1, int((wanted_bytes - self._allowed_bytes) / self._rate_bytes_per_us) + 1)

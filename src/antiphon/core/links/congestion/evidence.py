@@ -21,7 +21,7 @@ LOSS_PACKETS = 2_048
 """The share of losses is that of the last so many packets, or of half as many."""
 LOSS_SLOW_START = 4
 """So many losses end a slow start, if there is a queue, too."""
-LOSS_PACKETS_MIN = 512
+LOSS_PACKETS_MIN = 128
 """Of fewer packets the share says little: it is reckoned as if so many had been sent."""
 
 
