@@ -11,7 +11,7 @@ from antiphon.core.links.flow import ACK_DELAY_MAX_US, Regulator
 from antiphon.core.links.hop import ACK_PACKETS, NACKS_MAX, PROBES_MAX
 from antiphon.core.links.link import LinkState
 from antiphon.wire import packet
-from antiphon.wire.packet import Ack, Data, Hello, Nack, PacketKind
+from antiphon.wire.packet import Ack, Data, Hello, Nack, PacketKind, Piece
 
 
 def numbered(count: int) -> list[bytes]:

@@ -16,7 +16,7 @@ from antiphon import limits
 from antiphon.config import Settings
 from antiphon.core.node import Node
 from antiphon.errors import Refused
-from antiphon.runtime import clients
+from antiphon.runtime import client_limits
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.local import local_config
@@ -203,7 +203,7 @@ def test_a_flood_is_held_back_at_its_own_socket(cluster: Cluster) -> None:
 
 
 def test_a_client_that_asks_for_nothing_is_closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "GREETING_TIMEOUT_US", 50_000)
+    monkeypatch.setattr(client_limits, "GREETING_TIMEOUT_US", 50_000)
     (daemon,) = cluster.start()
     with RawClient(daemon.places[0]) as silent:
         assert silent.hear(frames.Goodbye).code == "greeting-timeout"
@@ -213,8 +213,8 @@ def test_a_client_that_asks_for_nothing_is_closed(cluster: Cluster, monkeypatch:
 def test_unfinished_greetings_make_room_for_new_ones(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "GREETINGS_MAX", 3)
-    monkeypatch.setattr(clients, "GREETING_GRACE_US", 50_000)
+    monkeypatch.setattr(client_limits, "GREETINGS_MAX", 3)
+    monkeypatch.setattr(client_limits, "GREETING_GRACE_US", 50_000)
     (daemon,) = cluster.start()
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(RawClient(daemon.places[0])) for _ in range(4)]
@@ -227,7 +227,7 @@ def test_unfinished_greetings_make_room_for_new_ones(
 def test_a_full_table_of_descriptors_only_delays_new_clients(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "ACCEPT_PAUSE_US", 10_000)
+    monkeypatch.setattr(client_limits, "ACCEPT_PAUSE_US", 10_000)
     (daemon,) = cluster.start()
     accept, refusals = Listener.accept, [errno.EMFILE, errno.ENOBUFS]
 
@@ -247,7 +247,7 @@ def test_a_full_table_of_descriptors_only_delays_new_clients(
 def test_a_client_that_does_not_take_its_last_word_is_closed(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "FAREWELL_TIMEOUT_US", 50_000)
+    monkeypatch.setattr(client_limits, "FAREWELL_TIMEOUT_US", 50_000)
     (daemon,) = cluster.start()
     with RawClient(daemon.places[0], "stubborn") as stubborn:
         stubborn.say(frames.Disconnect())
@@ -279,7 +279,7 @@ def test_last_words_come_through_however_many_leave_at_once(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the other site does not answer nobody can leave; when it does all of them leave in one turn."""
-    monkeypatch.setattr(clients, "FAREWELLS_MAX", 3)
+    monkeypatch.setattr(client_limits, "FAREWELLS_MAX", 3)
     patient = Settings(unstable_bytes=65_536, suspect_ms=30_000.0, recovery_ms=60_000.0)
     first, second = cluster.start(local_config(2, cluster.directory, settings=patient))
     is_over = threading.Event()

@@ -13,7 +13,7 @@ import antiphon
 import antiphon.blocking
 from antiphon import Message, Service, SlowReceiver, errors, limits
 from antiphon.config import Settings
-from antiphon.runtime.clients import SLOW_GRACE_US
+from antiphon.runtime.client_limits import SLOW_GRACE_US
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.wire import frames

@@ -14,7 +14,7 @@ from antiphon.client import ask_status
 from antiphon.config import Config
 from antiphon.core.groups.membership import Group
 from antiphon.core.node import Node
-from antiphon.runtime import answers, clients, listener
+from antiphon.runtime import answers, listener
 from antiphon.runtime.answers import Answers
 from antiphon.runtime.connection import Connection
 from antiphon.runtime.local import local_config
@@ -184,7 +184,7 @@ def test_one_answer_is_under_way_to_a_client_that_does_not_read(
         work(self, connection, request, now)
 
     monkeypatch.setattr(Answers, "ask", ask)
-    monkeypatch.setattr(clients, "GREETING_TIMEOUT_US", 60_000_000)
+    monkeypatch.setattr(client_limits, "GREETING_TIMEOUT_US", 60_000_000)
     monkeypatch.setattr(listener, "CLIENT_BUFFER_BYTES", 4_096)  # so that the kernel keeps no answers
     (daemon,) = cluster.start()
     with RawClient(daemon.places[0], "ada") as ada, RawClient(daemon.places[0]) as deaf:

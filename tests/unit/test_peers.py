@@ -96,12 +96,12 @@ def test_an_answer_to_a_small_question_does_not_prove_that_full_packets_get_thro
 
 
 def test_all_beats_of_one_instant_have_one_size() -> None:
-    """An echo names the instant only: it must not be of a small answer beside a full question."""
+    """An echo names the instant only: it must not be of a small beat beside a full one."""
     peer = Peer(4, 0)
-    assert not peer.is_next_full(LAN, NOW_US, question=False)
-    assert not peer.is_next_full(LAN, NOW_US)
-    assert peer.is_next_full(LAN, NOW_US + 1)
-    assert peer.is_next_full(LAN, NOW_US + 1, question=False)
+    assert peer.is_next_full(LAN, NOW_US)
+    assert peer.is_next_full(LAN, NOW_US)
+    assert not peer.is_next_full(LAN, NOW_US + 1)
+    assert not peer.is_next_full(LAN, NOW_US + 1)
 
 
 def test_full_questions_that_are_not_answered_come_ever_later() -> None:

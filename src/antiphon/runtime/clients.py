@@ -9,9 +9,10 @@ Why a daemon says Goodbye or Refuse by itself, as the code in the frame; the nod
     stopping           the daemon ends
     internal           a mistake of the daemon's own, met while it served this client
 
-Bounds: at most GREETINGS_MAX clients without a session; beyond that the oldest is closed if it had its time,
-since an honest client is through in milliseconds, or else newcomers wait in the listeners' queues. At most
-FAREWELLS_MAX clients on their way out; beyond that the oldest gets what its socket takes and is closed.
+Bounds (`client_limits`): at most GREETINGS_MAX clients without a session; beyond that the oldest is closed if
+it had its time, since an honest client is through in milliseconds, or else newcomers wait in the listeners'
+queues. At most FAREWELLS_MAX clients on their way out; beyond that the oldest gets what its socket takes and
+is closed.
 """
 
 import socket
@@ -24,6 +25,7 @@ from antiphon.config import Config
 from antiphon.core.membership.engine import earliest_us
 from antiphon.core.node import Node
 from antiphon.errors import BadFrame
+from antiphon.runtime import client_limits
 from antiphon.runtime.answers import Answers, Frames
 from antiphon.runtime.client_counters import ClientCounters
 from antiphon.runtime.connection import (
@@ -46,28 +48,6 @@ from antiphon.runtime.successors import Successors
 from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.wire import frames
 
-GREETINGS_MAX = 256
-GREETING_TIMEOUT_US = 10_000_000
-GREETING_GRACE_US = 1_000_000
-"""A connection without a session is not closed to make room for others before this."""
-GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
-"""Answers waiting for a client without a session."""
-GREETING_READ_BYTES = 16 * 1024
-"""Read at once from a client without a session: a few greetings."""
-FAREWELLS_MAX = 256
-FAREWELL_TIMEOUT_US = 3_000_000
-"""How long the last words may take to be read."""
-SLOW_GRACE_US = 1_000_000
-"""A slow receiver is not cut off sooner than this (or `slow_patience_ms`) after its warning, nor while others
-wait for it: more than the hard limit may come in one turn afterwards, which is not the receiver's fault."""
-LOOK_US = 25_000
-"""How often the node is told what a slow receiver has read."""
-LOOKS_MAX = 256
-"""Slow receivers that are looked at in one turn; if there are more, each is looked at more rarely."""
-ACCEPTS_PER_WAKE = 64
-ACCEPT_PAUSE_US = 500_000
-"""How long to wait after the system had no room for a connection."""
-
 
 class Clients:
     """The connections of a daemon and their sessions in its node."""
@@ -86,7 +66,7 @@ class Clients:
         self._node = node
         self._soft_bytes = settings.output_soft_bytes
         self._hard_bytes = settings.output_hard_bytes
-        self._grace_us = min(SLOW_GRACE_US, round(settings.slow_patience_ms * 1_000))
+        self._grace_us = min(client_limits.SLOW_GRACE_US, round(settings.slow_patience_ms * 1_000))
         self._notices = notices
         self.answers = Answers(status)
         self.input = Input(
@@ -177,7 +157,7 @@ class Clients:
                 del self._paused[connection]
                 connection.is_paused = False
                 self._watch(connection)
-        if self._is_crowded and len(self._greetings) < GREETINGS_MAX:
+        if self._is_crowded and len(self._greetings) < client_limits.GREETINGS_MAX:
             self._go_on_accepting()
 
     def next_deadline_us(self) -> int | None:
@@ -198,7 +178,7 @@ class Clients:
                 self._grant_time(late, now)
                 continue
             self.counters.greeting_timeouts += 1
-            reason = f"no session asked for in {GREETING_TIMEOUT_US // 1_000_000} s"
+            reason = f"no session asked for in {client_limits.GREETING_TIMEOUT_US // 1_000_000} s"
             self._farewell(late, frames.Goodbye("greeting-timeout", reason), now)
         while self.farewells and (late := next(iter(self.farewells))).deadline_us <= now:
             self._close(late)
@@ -244,11 +224,13 @@ class Clients:
     # Coming in --------------------------------------------------------------------------------------------
 
     def _accept(self, listener: Listener, _events: int) -> None:
-        for _ in range(ACCEPTS_PER_WAKE):
+        for _ in range(client_limits.ACCEPTS_PER_WAKE):
             now = now_us()
-            if len(self._greetings) >= GREETINGS_MAX:
+            if len(self._greetings) >= client_limits.GREETINGS_MAX:
                 oldest = next(iter(self._greetings))
-                spared_until_us = oldest.deadline_us - GREETING_TIMEOUT_US + GREETING_GRACE_US
+                spared_until_us = (
+                    oldest.deadline_us - client_limits.GREETING_TIMEOUT_US + client_limits.GREETING_GRACE_US
+                )
                 if spared_until_us > now:
                     self._is_crowded = True
                     self._stop_accepting(spared_until_us)
@@ -258,14 +240,14 @@ class Clients:
             except OSError as error:  # no descriptor or memory is left
                 self.counters.accept_errors += 1
                 self._notices.warn("accept", "cannot take more clients for now: %s", error.strerror)
-                self._stop_accepting(now + ACCEPT_PAUSE_US)
+                self._stop_accepting(now + client_limits.ACCEPT_PAUSE_US)
                 return
             if client is None:
                 return
             self.counters.accepted += 1
             connection = self._connection(listener, client)
-            connection.deadline_us = now + GREETING_TIMEOUT_US
-            self._make_room(self._greetings, GREETINGS_MAX)
+            connection.deadline_us = now + client_limits.GREETING_TIMEOUT_US
+            self._make_room(self._greetings, client_limits.GREETINGS_MAX)
             self._greetings[connection] = None
             self._watch(connection)
 
@@ -341,7 +323,7 @@ class Clients:
     def _room(self, connection: Connection, now: int) -> int:
         """How many bytes of this client may be read now."""
         if connection.phase is not OPEN:
-            return GREETING_READ_BYTES
+            return client_limits.GREETING_READ_BYTES
         if not self._node.reads(connection.session):
             return 0
         return self.input.room(connection, self._node.sessions.input_room(connection.session), now)
@@ -389,7 +371,7 @@ class Clients:
     def _grant_time(self, connection: Connection, now: int) -> None:
         """A client without a session is at work, or waits through no fault of its own."""
         del self._greetings[connection]
-        connection.deadline_us = now + GREETING_TIMEOUT_US
+        connection.deadline_us = now + client_limits.GREETING_TIMEOUT_US
         self._greetings[connection] = None
 
     def _control(self, connection: Connection, request: frames.FromClient, now: int) -> None:
@@ -453,7 +435,7 @@ class Clients:
             if not connection.low_bytes < waiting_bytes <= connection.high_bytes:
                 self._tell_backlog(connection, waiting_bytes, now)
         elif phase is Phase.GREETING:
-            if waiting_bytes >= GREETING_OUTPUT_MAX_BYTES:
+            if waiting_bytes >= client_limits.GREETING_OUTPUT_MAX_BYTES:
                 self._cut_off_slow(connection, now)
                 return
         elif phase is Phase.FAREWELL:
@@ -470,8 +452,8 @@ class Clients:
 
     def _look_at_slow(self, now: int) -> None:
         """Tell the node what slow receivers have read meanwhile; cut off those for whom time is up."""
-        self._look_us = now + LOOK_US
-        for connection in list(islice(self._behind, LOOKS_MAX)):
+        self._look_us = now + client_limits.LOOK_US
+        for connection in list(islice(self._behind, client_limits.LOOKS_MAX)):
             del self._behind[connection]
             if connection.phase is OPEN:
                 self._behind[connection] = None  # last in turn
@@ -488,7 +470,7 @@ class Clients:
         if not notice.is_over:
             connection.spared_until_us = now + self._grace_us
             self._behind[connection] = None
-            self._look_us = max(self._look_us, now + LOOK_US)
+            self._look_us = max(self._look_us, now + client_limits.LOOK_US)
         else:
             self._behind.pop(connection, None)
         self._notices.tell_lag(connection.name, notice, waiting_bytes)
@@ -579,12 +561,12 @@ class Clients:
         """
         self._greetings.pop(connection, None)
         self._forget_input(connection)
-        self._make_room(self.farewells, FAREWELLS_MAX)
+        self._make_room(self.farewells, client_limits.FAREWELLS_MAX)
         self.farewells[connection] = None
         self._paused.pop(connection, None)
         connection.is_paused = False
         connection.phase = Phase.FAREWELL
-        connection.deadline_us = now + FAREWELL_TIMEOUT_US
+        connection.deadline_us = now + client_limits.FAREWELL_TIMEOUT_US
         self._send_control(connection, last_word)
         self._watch(connection)
 

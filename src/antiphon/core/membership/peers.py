@@ -8,7 +8,7 @@ as live only when it has answered for a while without a break (`damping`); until
 a link gives signs of life, so that a break is noticed. A process with which there was no link yet, or whose
 link failed although it was heard, must also prove that full packets get through: a path may carry small beats
 and lose whatever is larger, and a view over such a path would fail with its first traffic. The proof is an
-answer to a question that was as large as a full packet. Few questions are: on a path of 64 kbit/s a full
+answer to a beat that was as large as a full packet. Few beats are: on a path of 64 kbit/s a full
 packet takes as long as ten small ones, and beats that were all full would fill it for good.
 """
 
@@ -27,7 +27,7 @@ PROOF_EVERY_US = 2_000_000
 """When the next full packet after a proof is due: a path that carries one in two seconds has room for beats,
 and two of them may get lost while the last proof still counts."""
 FULL_UNDER_WAY = 8
-"""Full questions whose answers are recognised; they wait in the queue of a slow path for seconds."""
+"""Full beats whose answers are recognised; they wait in the queue of a slow path for seconds."""
 
 
 class Peer:
@@ -63,12 +63,12 @@ class Peer:
         self.must_prove = True
         """Whether it is in doubt that full packets get through to it."""
         self.proven_us = -(10**15)
-        """When the newest answer to a full question came in."""
+        """When the newest answer to a full beat came in."""
         self._beat_us = -(10**15)  # when the last beat was sent to it
         self._is_beat_full = False
         self._full_due_us = now_us
         self._full_wait_us = 0
-        self._full_asked: deque[int] = deque(maxlen=FULL_UNDER_WAY)  # our clock in each full question
+        self._full_asked: deque[int] = deque(maxlen=FULL_UNDER_WAY)  # our clock in each full beat
 
     def hear(self, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
         """A beat came in."""
@@ -113,16 +113,17 @@ class Peer:
         self.proven_us = -(10**15)
         self._full_due_us, self._full_wait_us = now_us, 0
 
-    def is_next_full(self, timing: Pace, now_us: int, *, question: bool = True) -> bool:
-        """Whether the beat that is sent to it now is to be as large as a full packet. All beats of one
-        instant have the size of the first: an echo names the instant only."""
+    def is_next_full(self, timing: Pace, now_us: int) -> bool:
+        """Whether the beat that is sent to it now is to be as large as a full packet: a question, or an
+        answer, which the next beat of the other daemon echoes. All beats of one instant have the size of the
+        first: an echo names the instant only."""
         if now_us != self._beat_us:
             self._beat_us = now_us
-            self._is_beat_full = question and self._is_full_due(timing, now_us)
+            self._is_beat_full = self._is_full_due(timing, now_us)
         return self._is_beat_full
 
     def _is_full_due(self, timing: Pace, now_us: int) -> bool:
-        """Whether a question is to be full. One that is not answered is repeated after `join_us`, or two
+        """Whether a beat is to be full. One that is not answered is repeated after `join_us`, or two
         round trips, and then ever later."""
         if not self.must_prove or now_us < self._full_due_us:
             return False

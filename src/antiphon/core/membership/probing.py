@@ -79,5 +79,5 @@ class Probing:
             round=standing.search_stamp if standing.is_active else 0,
             stations=stations,
         )
-        is_full = peer.is_next_full(presence.timing, now_us, question=question)
+        is_full = peer.is_next_full(presence.timing, now_us)
         self._voice.beat(peer.number, beat, is_full=is_full)
