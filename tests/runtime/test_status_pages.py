@@ -14,7 +14,7 @@ from antiphon.client import ask_status
 from antiphon.config import Config
 from antiphon.core.groups.membership import Group
 from antiphon.core.node import Node
-from antiphon.runtime import answers, listener
+from antiphon.runtime import answers, client_limits, listener
 from antiphon.runtime.answers import Answers
 from antiphon.runtime.connection import Connection
 from antiphon.runtime.local import local_config
