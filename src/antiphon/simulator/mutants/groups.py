@@ -301,7 +301,7 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "no view before a merge", "a loss and a merge at once make one view, or none",
         frozenset(("2.4", "2.7", "2.8", "2.17")), Transition, "conclude", _no_view_before_a_merge, "swarm",
-        shown_by=1,
+        shown_by=4,
     ),
     Mutant(
         "events without branch", "views after the signal do not say on which side of the cut they are",

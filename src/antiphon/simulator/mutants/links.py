@@ -25,11 +25,12 @@ def _holes_hold_nothing_back(original: Original) -> Original:
 LINKS: tuple[Mutant, ...] = (
     Mutant(
         "arrived is all", "as many packets as have arrived are forgotten, though others are missing",
-        frozenset(("2.17", "bounded")), HopLink, "_acknowledged", _arrived_is_all, "mixed", seeds=10,
+        frozenset(("2.17", "bounded")), HopLink, "_acknowledged", _arrived_is_all, "mixed", seeds=20,
+        shown_by=14,
     ),
     Mutant(
         "holes hold nothing back", "only what is under way counts, however much waits behind a hole",
         frozenset(("bounded",)), HopLink, "_room", _holes_hold_nothing_back, "flood", seeds=5,
-        shown_by=1,
+        shown_by=0,
     ),
 )  # fmt: skip

@@ -281,13 +281,13 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "delivers in the frozen view", "recovered bundles are delivered as they come, before the signal",
-        frozenset(("2.4", "2.8")), Node, "settle", _delivers_in_the_frozen_view, "sites", seeds=40,
-        shown_by=4,
+        frozenset(("2.4", "2.8")), Node, "settle", _delivers_in_the_frozen_view, "sites", seeds=60,
+        shown_by=51,
     ),
     Mutant(
         "clock at the identifier", "a daemon's clock is set back to the identifier of its new view",
         frozenset(("2.12", "2.13")), Engine, "__init__", _clock_at_the_identifier, "merge",
-        shown_by=1,
+        shown_by=3,
     ),
     Mutant(
         "deaf to new lives", "a daemon whose machine was started anew is not heard for a long time",

@@ -257,12 +257,13 @@ RECOVERY: tuple[Mutant, ...] = (
     Mutant(
         "only undelivered told", "a daemon does not offer what it has delivered",
         frozenset(("2.7", "2.10")), SymmetricOrder, "tell_source", _only_undelivered_told, "swarm",
+        shown_by=4,
     ),
     Mutant(
         "done at once", "a daemon says that it has everything before it has",
         frozenset(("2.14",)), Changeover, "_conclude_step", _done_at_once, "swarm",
-        seeds=30,
-        shown_by=10,
+        seeds=50,
+        shown_by=45,
     ),
     Mutant(
         "installs alone", "a daemon installs the view before the others have got everything",
@@ -278,7 +279,7 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "recovered at once", "reliable and FIFO bundles that were recovered go nowhere",
-        frozenset(("2.7", "2.10")), SymmetricOrder, "recover", _recovered_at_once, "swarm",
+        frozenset(("2.7", "2.10")), SymmetricOrder, "recover", _recovered_at_once, "swarm", shown_by=3,
     ),
     Mutant(
         "rest by source", "the rest of a view is delivered source by source",
@@ -291,7 +292,7 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "all services dropped", "reliable and FIFO messages are dropped after a hole, too",
-        frozenset(("2.7",)), Recovery, "is_delivered", _all_services_dropped, "swarm",
+        frozenset(("2.7",)), Recovery, "is_delivered", _all_services_dropped, "swarm", seeds=30, shown_by=24,
     ),
     Mutant(
         "own holes only", "every daemon drops what comes after the holes that it sees itself",
@@ -316,12 +317,12 @@ RECOVERY: tuple[Mutant, ...] = (
     Mutant(
         "one line for all groups", "what is certain for one group counts as certain for all",
         frozenset(("2.13", "2.14")), SymmetricEnding, "line_of", _one_line_for_all_groups, "swarm",
-        seeds=100, shown_by=30,
+        seeds=100, shown_by=92,
     ),
     Mutant(
         "promises forgotten", "what was promised in an attempt that failed is dropped after a hole",
         frozenset(("2.14",)), Changeover, "begin", _promises_forgotten, "promises",
-        shown_by=3,
+        seeds=20, shown_by=17,
     ),
     Mutant(
         "holes ignored", "what follows a lost message is delivered like all the rest",

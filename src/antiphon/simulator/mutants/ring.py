@@ -147,7 +147,7 @@ RING: tuple[Mutant, ...] = (
     Mutant(
         "word without the token", "a representative says how far its segment is without having the token",
         frozenset(("2.7", "2.13")), Engine, "_announcement", _announces_without_token, "sites", seeds=40,
-        shown_by=2,
+        shown_by=1,
     ),
     Mutant(
         "not passed on from the ring", "border daemons send on only what began with them",

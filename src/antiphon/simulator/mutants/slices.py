@@ -61,6 +61,7 @@ SLICES: tuple[Mutant, ...] = (
     Mutant(
         "delivers between slices", "messages of a view are delivered before all clients know of the view",
         frozenset(("2.4", "2.7", "2.10", "2.20")), Regrouping, "deliver", _delivers_between_slices, "slices",
+        shown_by=1,
     ),
     Mutant(
         "first part taken for all", "groups are put together before a daemon has told all of its members",

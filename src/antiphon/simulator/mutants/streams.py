@@ -30,7 +30,7 @@ STREAMS: tuple[Mutant, ...] = (
     Mutant(
         "link never fails", "a link goes on over the next connection, whatever was lost with the first",
         frozenset(("standstill", "2.7", "2.10", "2.13", "2.17")), TcpLink, "_fail", _never_fails, "streams",
-        shown_by=2,
+        shown_by=4,
     ),
     Mutant(
         "progress not told", "a link is not told that its connection has taken some of what waits",
@@ -38,7 +38,7 @@ STREAMS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "connection's room ignored", "a link hands over all that it has, whatever still waits there",
-        frozenset(("bounded",)), TcpLink, "_has_room", _room_ignored, "streams", seeds=20,
-        shown_by=14,
+        frozenset(("bounded",)), TcpLink, "_has_room", _room_ignored, "streams", seeds=120,
+        shown_by=108,
     ),
 )  # fmt: skip
