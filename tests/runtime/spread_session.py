@@ -83,7 +83,8 @@ class Interpreter:
         """A view, with those in it who came along as far as Spread says who did."""
         told = self._views[session, frame.sender, frame.body[:12]]
         assert sorted(frame.groups) == sorted(told.members)
-        is_network = told.id.branch or told.cause in (Cause.NETWORK, Cause.MERGE)
+        is_several = told.cause is Cause.DISCONNECT and len(told.changed) > 1  # ended together
+        is_network = told.id.branch or is_several or told.cause in (Cause.NETWORK, Cause.MERGE)
         assert frame.kind == VIEW | (BY_NETWORK if is_network else CAUSES[told.cause])
         if is_network:
             assert sorted(name for some in frame.sets for name in some) == sorted(told.members)

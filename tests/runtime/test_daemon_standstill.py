@@ -19,8 +19,9 @@ STALL_MS = 8_000.0
 SETTINGS = Settings(membership="lan", suspect_ms=2_000.0, recovery_ms=4_000.0, stall_ms=STALL_MS)
 
 
-LARGE = bytes(5_000)
-"""It takes several packets, so that the rest of it comes even if it shares the first one with others."""
+LARGE = bytes(200_000)
+"""It takes several packets, however large they are, so that the rest of it comes even if it shares the first
+one with others."""
 
 
 def usurp(daemon: Daemon, sender: int) -> None:

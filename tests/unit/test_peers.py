@@ -95,6 +95,19 @@ def test_an_answer_to_a_small_question_does_not_prove_that_full_packets_get_thro
     assert not peer.is_live(0, NOW_US + 31 + PROOF_LASTS_US), "a path does not stay as it was"
 
 
+def test_a_full_beat_that_comes_late_casts_no_doubt_on_a_link_that_works() -> None:
+    """Otherwise the other daemon would have to prove at the next change of view what the link shows."""
+    peer = Peer(4, 0)
+    peer.must_prove = False
+    late = structs.replace(BEAT, echo_us=NOW_US - 100, padding=b"0")
+    peer.hear(11, late, NOW_US, LAN, is_linked=True)  # it is new, and must prove everything
+    peer.must_prove = False
+    peer.hear(11, structs.replace(late, clock_us=late.clock_us + 1), NOW_US, LAN, is_linked=True)
+    assert peer.is_live(0, NOW_US)
+    peer.hear(11, structs.replace(late, clock_us=late.clock_us + 2), NOW_US, LAN)
+    assert not peer.is_live(0, NOW_US)
+
+
 def test_all_beats_of_one_instant_have_one_size() -> None:
     """An echo names the instant only: it must not be of a small beat beside a full one."""
     peer = Peer(4, 0)

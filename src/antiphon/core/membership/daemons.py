@@ -91,10 +91,12 @@ class DaemonMembership:
     def hear(self, sender: int, incarnation: int, beat: Beat, now_us: int) -> None:
         """A beat of a neighbour came in."""
         standing, peer = self.standing, self.peers[sender]
-        peer.hear(incarnation, beat, now_us, self.timing)
+        view = standing.working_view
+        is_linked = view is not None and sender in view.neighbours(self._me)
+        peer.hear(incarnation, beat, now_us, self.timing, is_linked=is_linked)
         self._probing.heard(peer)
         self._host.witness(beat.lts)
-        if self.exclusions.hear(sender, incarnation, beat, standing.working_view, now_us):
+        if self.exclusions.hear(sender, incarnation, beat, view, now_us):
             self._lose_twin(sender, now_us)
         if beat.question:
             self._probing.beat(peer, now_us, question=False)

@@ -70,8 +70,10 @@ class Peer:
         self._full_wait_us = 0
         self._full_asked: deque[int] = deque(maxlen=FULL_UNDER_WAY)  # our clock in each full beat
 
-    def hear(self, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
-        """A beat came in."""
+    def hear(
+        self, incarnation: int, beat: Beat, now_us: int, timing: Pace, *, is_linked: bool = False
+    ) -> None:
+        """A beat came in; `is_linked` if there is a link of a view that works, which is proof enough."""
         if incarnation != self.incarnation:
             self.incarnation = incarnation
             self.clock_us = 0
@@ -87,7 +89,7 @@ class Peer:
         self.promised = beat.promised
         self.representative = beat.representative
         self.welcome = beat.welcome
-        if beat.padding and not self.must_prove:
+        if beat.padding and not self.must_prove and not is_linked:
             self.doubt(now_us)
         if beat.echo_us in self._full_asked:
             self._full_asked.clear()
