@@ -1,7 +1,7 @@
 """What a Hop link and a kernel's TCP flow get of one bottleneck, with real daemons.
 
     .venv/bin/python bench/fairness.py [--seconds 30] [--mbit 20] [--rtt-ms 50] [--queue-ms 50]
-        [--congestion cubic] [--tcp cubic] [--json]
+        [--mtu 1500] [--congestion cubic] [--tcp cubic] [--json]
 
 Two network namespaces, a daemon in each, and a process between them that carries packets over one line: a
 rate, a queue that loses what does not fit, and a delay, all in user space, because not every kernel has
@@ -150,7 +150,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
     bytes_per_s = arguments.mbit * 1e6 / 8
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
-        wires = [lay(0), lay(1)]
+        wires = [lay(number, arguments.mtu) for number in (0, 1)]
         stack.callback(close_all, wires)
         queue_bytes = bytes_per_s * arguments.queue_ms / 1e3
         start(stack, carry, (wires[0].end, wires[1].end), bytes_per_s, arguments.rtt_ms / 2e3, queue_bytes)
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("--mbit", type=float, default=20.0)
     parser.add_argument("--rtt-ms", type=float, default=50.0)
     parser.add_argument("--queue-ms", type=float, default=50.0)
+    parser.add_argument("--mtu", type=int, default=1_500, help="bytes of the largest packet of the line")
     parser.add_argument("--congestion", choices=("cubic", "reno"), default="cubic")
     parser.add_argument("--tcp", default="cubic", help="the rules of the kernel's flow")
     parser.add_argument("--json", action="store_true")

@@ -71,12 +71,12 @@ def daemon_at(address: bytes | memoryview) -> int:
     return address[3] - 1
 
 
-def lay(daemon: int) -> Wire:
+def lay(daemon: int, mtu_bytes: int = MTU_BYTES) -> Wire:
     """A namespace for one daemon."""
     assert daemon < DAEMONS_MAX
     # Only the thread that asks for it moves to the new namespace, and it ends at once.
     with ThreadPoolExecutor(max_workers=1) as elsewhere:
-        return elsewhere.submit(_lay, daemon).result()
+        return elsewhere.submit(_lay, daemon, mtu_bytes).result()
 
 
 def enter(namespace: int) -> None:
@@ -94,7 +94,7 @@ def why_not() -> str:
     return ""
 
 
-def _lay(daemon: int) -> Wire:
+def _lay(daemon: int, mtu_bytes: int) -> Wire:
     with ExitStack() as opened:
         # The device belongs to the namespace in which it is opened, but its file is looked up anywhere.
         if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET):
@@ -102,13 +102,13 @@ def _lay(daemon: int) -> Wire:
         end = os.open(_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         opened.callback(os.close, end)
         fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH22x", _NAME, _IFF_TUN | _IFF_NO_PI))
-        _configure(daemon)
+        _configure(daemon, mtu_bytes)
         namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         opened.pop_all()
         return Wire(namespace, end)
 
 
-def _configure(daemon: int) -> None:
+def _configure(daemon: int, mtu_bytes: int) -> None:
     """Addresses and the rest, as `ip` would set them."""
     up = struct.pack("H", _IFF_UP | _IFF_RUNNING)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
@@ -116,7 +116,7 @@ def _configure(daemon: int) -> None:
             (b"lo", _SIOCSIFFLAGS, up),
             (_NAME, _SIOCSIFADDR, _inet(IPv4Address(host_of(daemon)))),
             (_NAME, _SIOCSIFNETMASK, _inet(MASK)),
-            (_NAME, _SIOCSIFMTU, struct.pack("i", MTU_BYTES)),
+            (_NAME, _SIOCSIFMTU, struct.pack("i", mtu_bytes)),
             (_NAME, _SIOCSIFTXQLEN, struct.pack("i", QUEUE_PACKETS)),
             (_NAME, _SIOCSIFFLAGS, up),
         ):

@@ -56,9 +56,9 @@ def _twins_unnoticed(original: Original) -> Original:
 def _deaf_to_new_lives(original: Original) -> Original:
     """A beat with an older clock is an old one, also when it comes from another life of the daemon."""
 
-    def hear(peer: Peer, incarnation: int, beat: Beat, now_us: int, timing: Pace) -> None:
+    def hear(peer: Peer, incarnation: int, beat: Beat, now_us: int, timing: Pace, *, is_linked: bool) -> None:
         if beat.clock_us >= peer.clock_us:
-            original(peer, incarnation, beat, now_us, timing)
+            original(peer, incarnation, beat, now_us, timing, is_linked=is_linked)
 
     return hear
 
@@ -66,8 +66,8 @@ def _deaf_to_new_lives(original: Original) -> Original:
 def _nobody_welcome(original: Original) -> Original:
     """A daemon whose view works does not believe others that they would take it in."""
 
-    def hear(peer: Peer, *arguments: Any) -> None:
-        original(peer, *arguments)
+    def hear(peer: Peer, *arguments: Any, **links: bool) -> None:
+        original(peer, *arguments, **links)
         peer.welcome = False
 
     return hear
