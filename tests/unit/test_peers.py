@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from antiphon.config.timing import PRESETS
-from antiphon.core.membership.peers import PROOF_EVERY_US, PROOF_LASTS_US, Peer
+from antiphon.core.membership.peers import FULL_RUN, PROOF_EVERY_US, PROOF_LASTS_US, Peer
 from antiphon.wire.membership import Beat
 
 LAN = PRESETS["lan"]
@@ -86,7 +86,8 @@ def test_round_trips_are_measured_by_answers_only() -> None:
 
 def test_an_answer_to_a_small_question_does_not_prove_that_full_packets_get_through() -> None:
     peer = Peer(4, 0)
-    assert peer.is_next_full(LAN, NOW_US)
+    assert all(peer.is_next_full(LAN, NOW_US - before) for before in reversed(range(FULL_RUN)))
+    assert peer.is_next_full(LAN, NOW_US + 1)
     assert not peer.is_next_full(LAN, NOW_US + 10)
     peer.hear(11, structs.replace(BEAT, echo_us=NOW_US + 10), NOW_US + 20, LAN)
     assert not peer.is_live(0, NOW_US + 20)
@@ -111,17 +112,26 @@ def test_a_full_beat_that_comes_late_casts_no_doubt_on_a_link_that_works() -> No
 def test_all_beats_of_one_instant_have_one_size() -> None:
     """An echo names the instant only: it must not be of a small beat beside a full one."""
     peer = Peer(4, 0)
-    assert peer.is_next_full(LAN, NOW_US)
-    assert peer.is_next_full(LAN, NOW_US)
-    assert not peer.is_next_full(LAN, NOW_US + 1)
-    assert not peer.is_next_full(LAN, NOW_US + 1)
+    for at in range(FULL_RUN + 1):
+        assert peer.is_next_full(LAN, NOW_US + at) and peer.is_next_full(LAN, NOW_US + at)
+    assert not peer.is_next_full(LAN, NOW_US + FULL_RUN + 1)
+    assert not peer.is_next_full(LAN, NOW_US + FULL_RUN + 1)
+
+
+def test_the_first_beats_are_full() -> None:
+    """An answer echoes the newest beat that has come, and a small one right after a full one hides it."""
+    peer = Peer(4, 0)
+    assert peer.is_next_full(LAN, NOW_US) and peer.is_next_full(LAN, NOW_US + 10)
+    peer.hear(11, structs.replace(BEAT, echo_us=NOW_US + 10), NOW_US + 20, LAN)
+    assert peer.is_live(0, NOW_US + 20)
+    assert not peer.is_next_full(LAN, NOW_US + 30), "that was the proof"
 
 
 def test_full_questions_that_are_not_answered_come_ever_later() -> None:
     """A path of 64 kbit/s is busy with one of them for 175 ms."""
     peer = Peer(4, NOW_US)
     asked = [NOW_US + at for at in range(0, 4_000_000, 5_000) if peer.is_next_full(LAN, NOW_US + at)]
-    assert [later - sooner for sooner, later in pairwise(asked)][:5] == [
+    assert [later - sooner for sooner, later in pairwise(asked)][FULL_RUN : FULL_RUN + 5] == [
         30_000, 60_000, 120_000, 240_000, 480_000
     ]  # fmt: skip
     assert asked[-1] - asked[-2] == LAN.probe_max_us

@@ -26,6 +26,9 @@ PROOF_LASTS_US = 6_000_000
 PROOF_EVERY_US = 2_000_000
 """When the next full packet after a proof is due: a path that carries one in two seconds has room for beats,
 and two of them may get lost while the last proof still counts."""
+FULL_RUN = 5
+"""So many beats in a row are full when a proof is wanted. One would not do: an answer echoes the newest beat
+that has come, which may be a small one that was sent right after it."""
 FULL_UNDER_WAY = 8
 """Full beats whose answers are recognised; they wait in the queue of a slow path for seconds."""
 
@@ -68,6 +71,7 @@ class Peer:
         self._is_beat_full = False
         self._full_due_us = now_us
         self._full_wait_us = 0
+        self._full_run = FULL_RUN  # how many beats in a row are still to be full
         self._full_asked: deque[int] = deque(maxlen=FULL_UNDER_WAY)  # our clock in each full beat
 
     def hear(
@@ -94,6 +98,7 @@ class Peer:
         if beat.echo_us in self._full_asked:
             self._full_asked.clear()
             self.proven_us = now_us
+            self._full_run = 0
             self._full_due_us, self._full_wait_us = now_us + PROOF_EVERY_US, 0
         if beat.echo_us and self.echoed_us < beat.echo_us <= now_us:
             self.echoed_us = beat.echo_us
@@ -113,6 +118,7 @@ class Peer:
     def _ask_for_proof(self, now_us: int) -> None:
         self.must_prove = True
         self.proven_us = -(10**15)
+        self._full_run = FULL_RUN
         self._full_due_us, self._full_wait_us = now_us, 0
 
     def is_next_full(self, timing: Pace, now_us: int) -> bool:
@@ -125,9 +131,15 @@ class Peer:
         return self._is_beat_full
 
     def _is_full_due(self, timing: Pace, now_us: int) -> bool:
-        """Whether a beat is to be full. One that is not answered is repeated after `join_us`, or two
-        round trips, and then ever later."""
-        if not self.must_prove or now_us < self._full_due_us:
+        """Whether a beat is to be full: the first few, then one after `join_us`, or two round trips, and
+        then ever later."""
+        if not self.must_prove:
+            return False
+        if self._full_run:
+            self._full_run -= 1
+            self._full_asked.append(now_us)
+            return True
+        if now_us < self._full_due_us:
             return False
         wait_us = max(self._full_wait_us, timing.join_us, 2 * self.round_trip_us)
         self._full_wait_us = 2 * wait_us
