@@ -313,7 +313,7 @@ ORDERING: tuple[Mutant, ...] = (
     ),
     Mutant(
         "duplicates not noticed", "unreliable bundles that came before are delivered again",
-        frozenset(("2.5",)), Unreliable, "is_new", _duplicates_not_noticed, seeds=25,
+        frozenset(("2.5",)), Unreliable, "is_new", _duplicates_not_noticed, seeds=25, shown_by=4,
     ),
     Mutant(
         "own bundles first", "a site does not wait for others to deliver what its own clients sent",

@@ -25,6 +25,6 @@ PATHS = (
         _large_packets_stay_whole,
         "narrow",
         seeds=20,
-        shown_by=11,
+        shown_by=15,
     ),
 )

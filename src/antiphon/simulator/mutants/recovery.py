@@ -263,7 +263,7 @@ RECOVERY: tuple[Mutant, ...] = (
         "done at once", "a daemon says that it has everything before it has",
         frozenset(("2.14",)), Changeover, "_conclude_step", _done_at_once, "swarm",
         seeds=50,
-        shown_by=45,
+        shown_by=25,
     ),
     Mutant(
         "installs alone", "a daemon installs the view before the others have got everything",
