@@ -4,7 +4,6 @@ Follows: RMP 4.6 (slow start, a window that a nack halves), RFC 5681 for what RM
 Deviations:
 - the window is halved once for all losses of one window of data, where RMP remembers the last three lost
   packets; after persistent congestion it starts again from its least, as in TCP, where RMP halves it
-- the size of packets does not follow the window (RMP, figure 4.2)
 Checked by: tests/paper/test_hop.py, tests/paper/test_congestion.py.
 """
 
