@@ -89,9 +89,8 @@ def source_states(draw: st.DrawFn) -> SourceState:
     known = contiguous + draw(st.integers(0, 20))
     ahead = draw(st.sets(st.integers(contiguous + 1, known))) if known > contiguous else set()
     held = draw(st.sets(st.integers(max(1, known - 20), known))) if known else set()
-    return SourceState(
-        draw(numbers), contiguous, draw(counters), known, to_ranges(sorted(ahead)), to_ranges(sorted(held))
-    )
+    stamped = tuple((first, last, draw(counters)) for first, last in to_ranges(sorted(ahead)))
+    return SourceState(draw(numbers), contiguous, draw(counters), known, stamped, to_ranges(sorted(held)))
 
 
 order_states = st.builds(

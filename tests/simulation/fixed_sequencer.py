@@ -96,7 +96,8 @@ class FixedSequencer(SymmetricOrder):
         return rest
 
     def ending(self, told: Mapping[int, bytes]) -> Ending:
-        return _ShiftedEnding(self.me, {daemon: parse_state(body) for daemon, body in told.items()})
+        states = {daemon: parse_state(body) for daemon, body in told.items()}
+        return _ShiftedEnding(self.me, self._segments, states)
 
 
 class _ShiftedEnding(SymmetricEnding):
@@ -123,4 +124,5 @@ class ReadsLts(FixedSequencer):
     """Takes the lines of the symmetric order for places: everything seems to come after the signal."""
 
     def ending(self, told: Mapping[int, bytes]) -> Ending:
-        return SymmetricEnding(self.me, {daemon: parse_state(body) for daemon, body in told.items()})
+        states = {daemon: parse_state(body) for daemon, body in told.items()}
+        return SymmetricEnding(self.me, self._segments, states)

@@ -42,6 +42,7 @@ def test_places_that_come_late_once_broke_a_promise(scenario: str, seed: int) ->
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("sequencer")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_places_may_come_late_in_many_runs(scenario: str) -> None:

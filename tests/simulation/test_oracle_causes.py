@@ -15,10 +15,11 @@ def say(
     service: str = "agreed",
     groups: tuple[str, ...] = ("g",),
     self_discard: bool = False,
+    destinations: tuple[str, ...] = ALL,
 ) -> Identity:
     """A message that these processes and their daemons have and deliver."""
     message = story.send(sender, service, groups, self_discard)
-    bundle = story.carry(HOME[sender], ALL, message)
+    bundle = story.carry(HOME[sender], destinations, message)
     for process in receivers:
         if process != sender:
             story.have(bundle, HOME[process])
@@ -107,6 +108,20 @@ def test_an_effect_for_several_groups_has_causes_in_each() -> None:
     assert broken(afterwards(story)) == {"causes"}
 
 
+def test_an_effect_that_a_companion_has_delivered_is_passed_on() -> None:
+    """The cause was not for the companion, so that it could not know."""
+    story = together()
+    say(story, C, C, groups=("h",), destinations=("d0", "d2"))
+    message = story.send(C, "agreed", ("g", "h"))
+    bundle = story.carry("d2", ALL, message)
+    story.pass_up(bundle, "d2").deliver(message, C)
+    story.have(bundle, "d0", "d1")
+    story.pass_up(bundle, "d1").deliver(message, B)
+    cut_off(story)
+    story.pass_up(bundle, "d0").deliver(message, A)
+    assert "causes" not in broken(afterwards(story))
+
+
 def alone_with_an_answer(*, to_a: str = "", committed: tuple[str, ...] = ()) -> Story:
     """C's first message is lost. B has its second, an unreliable one, answers and is lost as well: A does not
     go on together with B and lacks the first. C has a third one, of the service `to_a`, that A has, too."""
@@ -126,8 +141,8 @@ def test_causes_of_causes_count() -> None:
     assert "causes" in broken(alone_with_an_answer(to_a="reliable"))
 
 
-def test_a_cause_of_which_nobody_who_comes_along_knows_is_no_hole() -> None:
-    assert "causes" not in broken(alone_with_an_answer())
+def test_a_cause_of_which_nobody_who_comes_along_knows_is_a_hole_too() -> None:
+    assert "causes" in broken(alone_with_an_answer())
 
 
 def test_a_promise_to_the_sender_counts_more_than_a_hole() -> None:

@@ -27,6 +27,9 @@ SEEDS = [
     ("stops", 90, "the oracle compared views of two lives of a daemon whose clock was behind"),
     ("mixed", 205, "a slow path was taken for a standstill"),
     ("mixed", 70, "a long recovery was given up by daemons that saw nothing of it, again and again"),
+    ("streams", 123, "a message came in a view older than that in which it was sent"),
+    ("streams", 131, "a message came without an earlier one of the same lost daemon"),
+    ("sites", 363, "a daemon was started twice in one microsecond"),
     ("holes", 85, "a restarted daemon was taken in over a path that loses all large packets"),
     ("mixed", 38, "a safe message was delivered before a joining site had its late copy"),
 ]

@@ -208,7 +208,7 @@ SOURCE_VECTOR = octets(
     "05                  # everything up to this number has come",
     "CD0402              # lts up to which it is complete",
     "09                  # the greatest number known to exist",
-    "91 92 07 08         # beyond a gap: 7 and 8",
+    "91 93 07 08 CD0403  # beyond a gap: 7 and 8, and the lts of 8",
     "91 92 04 08         # at hand: 4 to 8",
 )
 STATE_VECTOR = octets(
@@ -228,7 +228,7 @@ ORDER_STATE = OrderState(
     clock=0x00010800,
     delivered=0x00010402,
     stable=0x00010400,
-    sources=(SourceState(2, 5, 0x402, 9, ((7, 8),), ((4, 8),)),),
+    sources=(SourceState(2, 5, 0x402, 9, ((7, 8, 0x403),), ((4, 8),)),),
 )
 STATE = recovery.MemberState(
     view=0x00010002,
@@ -279,9 +279,11 @@ def test_an_impossible_state_has_its_reason(name: str) -> None:
         ({"known": 1 << 62, "contiguous": 1 << 62}, "impossible counter"),
         ({"lts": -1}, "impossible counter"),
         ({"lts": 1 << 62}, "impossible counter"),
-        ({"ahead": ((8, 7),)}, "impossible numbers"),
-        ({"ahead": ((0, 7),)}, "impossible numbers"),
-        ({"ahead": ((7, 8), (8, 9))}, "impossible numbers"),
+        ({"ahead": ((8, 7, 1),)}, "impossible numbers"),
+        ({"ahead": ((0, 7, 1),)}, "impossible numbers"),
+        ({"ahead": ((7, 8, 1), (8, 9, 1))}, "impossible numbers"),
+        ({"ahead": ((7, 8, -1),)}, "impossible counter"),
+        ({"ahead": ((7, 8, 1 << 62),)}, "impossible counter"),
         ({"retained": ((4, 10),)}, "impossible numbers"),
     ],
 )

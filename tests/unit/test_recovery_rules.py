@@ -25,8 +25,10 @@ ALL = 0xFFFF
 
 
 def known(source: int, contiguous: int, lts: int, highest: int, *, ahead=(), retained=()) -> SourceState:
-    """What a daemon knows of a source's bundles; `ahead` and `retained` are numbers."""
-    return SourceState(source, contiguous, lts, highest, to_ranges(ahead), to_ranges(retained))
+    """What a daemon knows of a source's bundles; `ahead` and `retained` are numbers, the lts of bundles ten
+    times those."""
+    stamped = tuple((first, last, 10 * last) for first, last in to_ranges(ahead))
+    return SourceState(source, contiguous, lts, highest, stamped, to_ranges(retained))
 
 
 def state(
@@ -37,8 +39,10 @@ def state(
     return msgspec.structs.replace(blank, **changes)
 
 
-def recovery_of(me: int, view: int, states: dict[int, MemberState]) -> Recovery:
-    return Recovery(me, view, SymmetricOrder(10, me), states)
+def recovery_of(me: int, view: int, states: dict[int, MemberState], lost: tuple[int, ...] = (9,)) -> Recovery:
+    """The view had the daemons in `states` and those in `lost`."""
+    segments = tuple((daemon,) for daemon in sorted({*states, *lost}))
+    return Recovery(me, view, SymmetricOrder(10, me, segments), states)
 
 
 def entry(source: int, number: int, lts: int = 0, *, service=Service.AGREED, groups=("g",), flags=0) -> Entry:
@@ -59,7 +63,8 @@ def duties(states: dict[int, MemberState], *retained: Entry) -> dict[int, list[t
             for number in numbers(known.retained)
         }
         mine = [one for one in retained if (one.source, one.header.number) in has]
-        recovery = recovery_of(daemon, VIEW, states)
+        lost = tuple(known.source for known in parse_state(bytes(its.order)).sources)
+        recovery = recovery_of(daemon, VIEW, states, lost)
         result[daemon] = [(one.header.number, sorted(who)) for one, who in recovery.to_send(mine)]
     return result
 
@@ -225,15 +230,44 @@ def test_after_a_hole(source: int, lts: int, service: Service, expected: bool) -
 def test_without_a_hole_everything_is_delivered() -> None:
     states = {0: state(known(9, 4, 40, 4, retained=(3, 4))), 1: state(known(9, 2, 20, 4, retained=(2,)))}
     recovery = recovery_of(1, VIEW, states)
-    assert recovery.committed_line == limits.COUNTER_MAX
+    assert recovery.committed_line == 40
     assert recovery.is_delivered(entry(9, 4, 40, service=Service.SAFE))
 
 
-def test_what_a_member_has_delivered_is_before_any_hole() -> None:
+def test_if_nobody_is_lost_everything_is_delivered() -> None:
+    states = {0: state(known(0, 4, 40, 4, retained=(3, 4))), 1: state(known(0, 2, 20, 4, retained=(2,)))}
+    assert recovery_of(1, VIEW, states, lost=()).committed_line == limits.COUNTER_MAX
+
+
+@pytest.mark.parametrize(("lts", "expected"), [(25, True), (26, False)])
+def test_where_the_knowledge_of_a_lost_source_ends_there_may_be_a_hole(lts: int, expected: bool) -> None:
+    """Daemon 8 has sent nothing that is known here, but may have after 25."""
+    mine = state(known(8, 0, 25, 0), known(9, 4, 40, 4, retained=(3, 4)))
+    other = state(known(8, 0, 7, 0), known(9, 4, 40, 4, retained=(3, 4)))
+    recovery = recovery_of(0, VIEW, {0: mine, 1: other}, lost=(8, 9))
+    assert recovery.is_delivered(entry(9, 3, lts)) is expected
+
+
+def test_members_know_of_a_source_what_they_have_together() -> None:
+    """One has the second bundle, the other one the third."""
+    states = {
+        0: state(known(9, 2, 20, 2, retained=(2,))),
+        1: state(known(9, 1, 10, 3, ahead=(3,), retained=(3,))),
+    }
+    assert recovery_of(0, VIEW, states).committed_line == 30
+
+
+def test_what_a_member_has_delivered_is_delivered_whatever_is_missing() -> None:
     recovery = recovery_of(1, VIEW, hole_at(delivered=35))
-    assert recovery.committed_line == 35
     assert recovery.is_delivered(entry(9, 4, 35))
-    assert not recovery.is_delivered(entry(9, 5, 36))
+    assert not recovery.is_delivered(entry(9, 4, 36))
+
+
+def test_what_no_member_has_delivered_does_not_count_as_delivered() -> None:
+    """Daemon 1 has come further, because the bundle was not for it."""
+    states = hole_at()
+    states[1] = state(known(9, 4, 40, 4, retained=(2,)), delivered=90)
+    assert not recovery_of(0, VIEW, states).is_delivered(entry(9, 4, 40))
 
 
 def test_promises_of_failed_attempts_are_kept() -> None:
@@ -247,7 +281,7 @@ def test_promises_of_failed_attempts_are_kept() -> None:
 def test_numbers_that_all_know_as_skipped_are_no_hole() -> None:
     skipped = known(9, 2, 20, 4, ahead=(3, 4), retained=(4,))
     recovery = recovery_of(0, VIEW, {0: state(skipped), 1: state(skipped)})
-    assert recovery.committed_line == limits.COUNTER_MAX
+    assert recovery.committed_line == 40
 
 
 def test_the_earliest_hole_of_any_source_counts() -> None:
@@ -257,7 +291,7 @@ def test_the_earliest_hole_of_any_source_counts() -> None:
         ),
         1: state(known(8, 1, 70, 3, ahead=(3,)), known(9, 1, 40, 3, ahead=(3,))),
     }
-    assert recovery_of(0, VIEW, states).committed_line == 40
+    assert recovery_of(0, VIEW, states, lost=(8, 9)).committed_line == 40
 
 
 # Before or after the signal -------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ class Host:
         self._readers: dict[Client, int] = {}
         """How many bytes a second slow readers take."""
         self._paused_until_us = 0
+        self.started_us = -1
+        """When its daemon was started last."""
         self._streams: HostStreams | None = None
         """Its connections to other daemons, if it has any."""
         self._forget()
@@ -136,6 +138,7 @@ class Host:
         if self.node is not None:
             return
         world = self._world
+        self.started_us = world.now_us
         self._step_us += step_us
         if uptime_us is not None:
             self._ahead_us += uptime_us - self.clock_us

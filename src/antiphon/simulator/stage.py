@@ -173,7 +173,9 @@ class Stage:
 
         def ended() -> None:
             if incident.back_us is not None:
-                self.world.schedule(self.world.now_us + incident.back_us, come_back)
+                # No process is started twice in one microsecond: the stamps of its lives would be the same.
+                back_us = max(self.world.now_us + incident.back_us, host.started_us + 1)
+                self.world.schedule(back_us, come_back)
 
         host.stop(self.plan.stop_bound_us, ended)
 

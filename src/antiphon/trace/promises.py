@@ -268,5 +268,5 @@ CAUSES = Promise(
     "no effect without its cause",
     "a member that delivers an ordered message of a daemon that does not come along, and to which its own "
     "gave no promise, has delivered every message to the same group, sent in the same daemon view, that "
-    "is in its past and known to those who come along",
+    "is in its past",
 )

@@ -8,7 +8,7 @@ Deviations, where the figures break a property of chapter 2:
   and no member signals before that point, which is found for each group (`order.Ending.line_of`).
 - a message after a hole is dropped unless its sender is in the commit set (figure 6.16, line 9). That breaks
   2.7 for reliable and FIFO messages, which some member may have delivered long ago: these are always
-  delivered. For the same reason a hole counts only beyond what any member has delivered.
+  delivered. For the same reason what a member has delivered in the agreed order is delivered by all.
 - the commit set alone does not keep a promise made in an earlier, failed attempt: a hole that comes to light
   later could drop a message that a member has delivered as safe by then. So the line up to which holes did
   not matter is part of the commitment, too.
@@ -93,7 +93,7 @@ class Recovery:
         self.certain_line = max(self.ending.delivered_line, self.ending.stable_line)
         """What comes after this place is delivered after the signal of every group."""
         promised = [state.committed_line for state in self._states.values()]
-        self.committed_line = max([self.ending.hole_line, self.ending.delivered_line, *promised])
+        self.committed_line = max([self.ending.hole_line, self.ending.stable_line, *promised])
         """Up to here no message is dropped."""
         self.committed = self.together.union(*(state.committed for state in self._states.values()))
         """No message of these daemons is dropped."""
@@ -135,4 +135,5 @@ class Recovery:
             entry.header.service < Service.CAUSAL
             or entry.place <= self.committed_line
             or entry.daemon in self.committed
+            or self.ending.is_delivered(entry.source, entry.header.number, entry.place)
         )

@@ -1,10 +1,15 @@
 """The end of a view in the symmetric order: which members lack and retain which bundles, and where a hole is.
 
 Follows: thesis 6.1.9 and 6.1.10 (figures 6.13 to 6.15).
-Deviations: a hole is a number that a member lacks and no member retains. Numbers that were never for a site
-(skipped) are no holes to it; whether there is a hole is decided from what all members have told, so that all
-drop the same. Where the certain part of the stream ends is found for each group (`line_of`): bundles are
-pruned, so only members whose daemon hosts the group can have delivered more of it than is stable.
+Deviations:
+- a hole is a number that a member lacks and no member retains. Numbers that were never for a site (skipped)
+  are no holes to it; whether there is a hole is decided from what all members have told, so that all drop the
+  same
+- where the knowledge of a source ends that has lost daemons, there may be a hole of which nobody here knows.
+  The thesis delivers what others sent after it, which breaks 2.9: that may have been sent in the view of a
+  group that an unknown event has made
+- where the certain part of the stream ends is found for each group (`line_of`): bundles are pruned, so only
+  members whose daemon hosts the group can have delivered more of it than is stable
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +17,14 @@ from collections.abc import Iterable, Mapping
 from antiphon import limits
 from antiphon.core.ordering.order import Duties
 from antiphon.core.ordering.state import OrderState, SourceState, numbers
+from antiphon.core.overlay.topology import Segment
 
 
 class SymmetricEnding:
     """See `order.Ending`. In the symmetric order the place of a bundle is its lts."""
 
-    def __init__(self, me: int, states: Mapping[int, OrderState]) -> None:
+    def __init__(self, me: int, segments: Iterable[Segment], states: Mapping[int, OrderState]) -> None:
+        """`segments` are those of the view, `states` what the members have told that go on together."""
         self.me = me
         self.together = frozenset(states)
         self._states = {daemon: states[daemon] for daemon in sorted(states)}
@@ -32,13 +39,17 @@ class SymmetricEnding:
             for known in state.sources:
                 sources.setdefault(known.source, {})[daemon] = known
         self.hole_line = limits.COUNTER_MAX
-        for source in sorted(sources):
-            self.hole_line = min(self.hole_line, self._look_at(source, sources[source]))
+        for segment in sorted(segments):
+            told_of_it = sources.get(segment[0], {})
+            first_hole = self._look_at(segment[0], told_of_it)
+            if first_hole is not None or not self.together.issuperset(segment):
+                self.hole_line = min(self.hole_line, _complete_line(told_of_it, first_hole))
 
-    def _look_at(self, source: int, known: dict[int, SourceState]) -> int:
-        """Find the members that lack and retain each of a source's bundles; the line of the first hole."""
+    def _look_at(self, source: int, known: dict[int, SourceState]) -> int | None:
+        """Find the members that lack and retain each of a source's bundles; the number of the first hole."""
         lowest = min((known[daemon].contiguous if daemon in known else 0) for daemon in self.together)
-        highest = min(max(state.known for state in known.values()), lowest + limits.OUTSTANDING_MAX)
+        highest = max((state.known for state in known.values()), default=0)
+        highest = min(highest, lowest + limits.OUTSTANDING_MAX)
         retaining: dict[int, list[int]] = {}
         for daemon in self._by_duty(source):
             if daemon in known:
@@ -64,9 +75,7 @@ class SymmetricEnding:
             elif having[0] == self.me:
                 duties[number] = who
         self._duties[source] = duties
-        if first_hole is None:
-            return limits.COUNTER_MAX
-        return max((state.lts for state in known.values() if state.contiguous < first_hole), default=0)
+        return first_hole
 
     def _by_duty(self, source: int) -> list[int]:
         """The members in the order in which they retransmit a source's bundles: its first daemon first."""
@@ -85,6 +94,10 @@ class SymmetricEnding:
         state = self._states.get(daemon)
         return state is not None and state.delivered >= place
 
+    def is_delivered(self, source: int, number: int, place: int) -> bool:
+        """See `order.Ending`."""
+        return any(self.has_delivered(daemon, place) for daemon in self.retaining(source, number))
+
     def line_of(self, hosts: Iterable[int]) -> int:
         """See `order.Ending`."""
         line = self.stable_line
@@ -93,3 +106,14 @@ class SymmetricEnding:
             if state is not None and state.delivered > line:
                 line = state.delivered
         return line
+
+
+def _complete_line(known: Mapping[int, SourceState], first_hole: int | None) -> int:
+    """The lts up to which nothing is missing of a source, once members have told one another what they have;
+    what came before the last number ahead is there, too, if no hole precedes it."""
+    line = 0
+    for state in known.values():
+        if first_hole is None or state.contiguous < first_hole:
+            line = max(line, state.lts)
+        line = max([line, *(lts for _, last, lts in state.ahead if first_hole is None or last < first_hole)])
+    return line

@@ -40,7 +40,7 @@ class Ending(Protocol):
     stable_line: int
     """Some member knows that everything up to here has come everywhere."""
     hole_line: int
-    """Up to here no bundle is lost to all of the members."""
+    """Up to here no bundle is lost to all of the members, and none is unknown to all of them."""
     last_line: int
     """No bundle of the view has a place after this."""
 
@@ -52,6 +52,9 @@ class Ending(Protocol):
 
     def has_delivered(self, daemon: int, place: int) -> bool:
         """Whether a member had delivered everything up to this place when its view stopped."""
+
+    def is_delivered(self, source: int, number: int, place: int) -> bool:
+        """Whether a member that retains a bundle had delivered it when its view stopped."""
 
     def line_of(self, hosts: Iterable[int]) -> int:
         """What is delivered up to this place, to a group with members at these daemons, comes before the

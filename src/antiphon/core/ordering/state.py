@@ -13,6 +13,8 @@ from antiphon.errors import BadFrame
 
 Ranges = tuple[tuple[int, int], ...]
 """Numbers as (first, last) pairs, ascending and apart from one another."""
+StampedRanges = tuple[tuple[int, int, int], ...]
+"""The same as (first, last, lts): the bundles after `last` were born after `lts`."""
 
 
 class SourceState(Struct, frozen=True, array_like=True):
@@ -25,7 +27,7 @@ class SourceState(Struct, frozen=True, array_like=True):
     """The source's later bundles were born after this."""
     known: int
     """The greatest number that is known to exist."""
-    ahead: Ranges
+    ahead: StampedRanges
     """Beyond `contiguous`: numbers that have come or are for other sites."""
     retained: Ranges
     """Bundles that the daemon has and could retransmit."""
@@ -66,7 +68,9 @@ def _check_source(told: SourceState) -> None:
         raise BadFrame("state: impossible numbers")
     if told.known > limits.COUNTER_MAX or not 0 <= told.lts <= limits.COUNTER_MAX:
         raise BadFrame("state: impossible counter")
-    for ranges in (told.ahead, told.retained):
+    if any(not 0 <= lts <= limits.COUNTER_MAX for _, _, lts in told.ahead):
+        raise BadFrame("state: impossible counter")
+    for ranges in (tuple((first, last) for first, last, _ in told.ahead), told.retained):
         end = 0
         for first, last in ranges:
             if not end < first <= last <= told.known:
@@ -91,7 +95,11 @@ def to_ranges(numbers: Iterable[int]) -> Ranges:
     return tuple(ranges)
 
 
-def numbers(ranges: Ranges) -> Iterator[int]:
-    """Every number in the ranges."""
-    for first, last in ranges:
+def numbers(ranges: Ranges | StampedRanges) -> Iterator[int]:
+    """Every number in the ranges.
+
+    >>> [*numbers(((1, 3), (7, 7)))]
+    [1, 2, 3, 7]
+    """
+    for first, last, *_ in ranges:
         yield from range(first, last + 1)

@@ -93,6 +93,7 @@ class SymmetricOrder:
         """The size of the bundles of this daemon that are not stable."""
         self.own_stable_bytes = 0
         """The size of all bundles of this daemon that became stable in this view."""
+        self._segments = segments
         self._sources = {source: _Source() for source in sources}
         self._chains: dict[Sender, Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
@@ -479,8 +480,8 @@ class SymmetricOrder:
             self.issued = self._greatest(number, source)
 
     def tell(self) -> bytes:
-        """See `order.Order`; of sources of which nothing is known nothing is told."""
-        sources = tuple(told for told in map(self.tell_source, self._sources) if told.known or told.retained)
+        """See `order.Order`."""
+        sources = tuple(map(self.tell_source, self._sources))
         return encode_state(OrderState(self.lines.clock, self.delivered_line, self.lines.stable, sources))
 
     def check_told(self, told: bytes) -> None:
@@ -489,12 +490,13 @@ class SymmetricOrder:
 
     def ending(self, told: Mapping[int, bytes]) -> Ending:
         """See `order.Order`."""
-        return SymmetricEnding(self.me, {daemon: parse_state(body) for daemon, body in told.items()})
+        states = {daemon: parse_state(body) for daemon, body in told.items()}
+        return SymmetricEnding(self.me, self._segments, states)
 
     def tell_source(self, source: int) -> SourceState:
         """What is known here of one source's bundles."""
         known = self._sources[source]
-        ahead = sorted((first, last) for first, (last, _, _) in known.ahead.items())
+        ahead = sorted((first, last, lts) for first, (last, lts, _) in known.ahead.items())
         highest = self._greatest(source, known)
         retained = sorted(entry.header.number for _, entry in self._retained if entry.source == source)
         lts = self.lines.complete(source)

@@ -225,7 +225,7 @@ MEMBERSHIP: tuple[Mutant, ...] = (
     ),
     Mutant(
         "beats prove all", "a path that carries beats and loses all larger packets is used again and again",
-        frozenset(("2.16",)), Voice, "beat", _beats_prove_all, "holes", shown_by=9,
+        frozenset(("2.16",)), Voice, "beat", _beats_prove_all, "holes", shown_by=5,
     ),
     Mutant(
         "twins unnoticed", "a daemon that runs twice is taken for one that is restarted again and again",

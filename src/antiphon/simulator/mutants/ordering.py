@@ -409,6 +409,6 @@ ORDERING: tuple[Mutant, ...] = (
     Mutant(
         "late copies twice", "a joining site is sent the same bundle again with every join",
         frozenset(("2.5",)), Origin, "send_missed", _sent_again_once_more, "pruned",
-        shown_by=2,
+        shown_by=3,
     ),
 )  # fmt: skip

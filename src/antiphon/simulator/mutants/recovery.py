@@ -1,6 +1,6 @@
 """Mutants of the recovery: what the members of a view that ends send each other, deliver, drop and signal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -9,6 +9,7 @@ from antiphon import limits
 from antiphon.core.membership.changeover import Changeover, Commitment
 from antiphon.core.membership.recovery import MemberState, Recovery
 from antiphon.core.membership.rounds import Round
+from antiphon.core.ordering import ending
 from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
@@ -157,18 +158,37 @@ def _all_services_dropped(original: Original) -> Original:
 def _own_holes_only(original: Original) -> Original:
     """Each daemon decides from its own knowledge whether there is a hole."""
 
-    def look_at(ending: SymmetricEnding, source: int, known: dict[int, SourceState]) -> int:
+    def look_at(ending: SymmetricEnding, source: int, known: dict[int, SourceState]) -> int | None:
         original(ending, source, known)
         mine = known.get(ending.me)
         if mine is None:
-            return limits.COUNTER_MAX
+            return None
         come = set(numbers(mine.ahead))
         for number in range(mine.contiguous + 1, mine.known + 1):
             if number not in come and not ending.retaining(source, number):
-                return mine.lts
-        return limits.COUNTER_MAX
+                return number
+        return None
 
     return look_at
+
+
+def _what_is_unknown_is_no_hole(original: Original) -> Original:
+    """Where the knowledge of a lost source ends, nothing is taken to be missing."""
+
+    def complete_line(known: Mapping[int, SourceState], first_hole: int | None) -> int:
+        line: int = original(known, first_hole)
+        return limits.COUNTER_MAX if first_hole is None else line
+
+    return complete_line
+
+
+def _whoever_came_further_has_delivered(original: Original) -> Original:
+    """A bundle counts as delivered if any member has come further, also one that it was not for."""
+
+    def is_delivered(ending: SymmetricEnding, source: int, number: int, place: int) -> bool:
+        return any(ending.has_delivered(daemon, place) for daemon in ending.together)
+
+    return is_delivered
 
 
 def _holes_ignored(original: Original) -> Original:
@@ -298,6 +318,16 @@ RECOVERY: tuple[Mutant, ...] = (
         "own holes only", "every daemon drops what comes after the holes that it sees itself",
         frozenset(("2.7",)), SymmetricEnding, "_look_at", _own_holes_only, "swarm", seeds=40,
         shown_by=30,
+    ),
+    Mutant(
+        "no unknown holes", "where the knowledge of a lost source ends, nothing is taken to be missing",
+        frozenset(("2.9", "causes")), ending, "_complete_line", _what_is_unknown_is_no_hole, "streams",
+        seeds=200, shown_by=123,
+    ),
+    Mutant(
+        "further is delivered", "what a member has passed by counts as delivered, even if it never got it",
+        frozenset(("causes",)), SymmetricEnding, "is_delivered", _whoever_came_further_has_delivered,
+        "streams", seeds=200, shown_by=131,
     ),
     Mutant(
         "signal at the end", "everything counts as certain, also what the lost ones may not have",

@@ -6,21 +6,19 @@ that follow them are dropped, group by group: a member that delivers an ordered 
 delivered all messages to that group, sent in the same daemon view, that are in its causal past (definition
 2.6).
 
-It speaks of receivers that were members all the while. Across groups it cannot hold: a companion without
-members of the other group may have delivered the effect, and virtual synchrony (2.7) passes it on. Nor can it
-hold for what daemons send that come along: they deliver their own messages (2.15), also those that follow one
-which was lost, and all that go on together with them deliver these, too. After the signal it ends
-where knowledge ends:
-- a daemon whose attempt to go on together with the sender's has failed may have promised to deliver what
-  that one sent, since for the sender it may not have failed (figure 6.16, the commit set);
-- a cause that is unknown to all that come along is no hole to them. They know of it if one of them has it,
-  or has something later from the same daemon. The effect itself tells little of its causes: its sender may
-  have heard of them through another group, or through a message of a weaker service that overtook them.
+It speaks of receivers that were members all the while. It cannot hold
+- across groups: a companion without members of the other group may have delivered the effect, and virtual
+  synchrony (2.7) passes it on. The same goes for an effect sent to both groups, and for a companion that
+  joined the group after the cause;
+- for what daemons send that come along: they deliver their own messages (2.15), also those that follow one
+  which was lost, and all that go on together with them deliver these, too;
+- after the signal, for what a daemon has sent with which an attempt to go on has failed: the receiver's may
+  have promised to deliver it, since for the sender the attempt may not have failed (figure 6.16, the commit
+  set).
 A trace that does not tell of daemons says nothing of all this.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
 
 from msgspec import Struct
 
@@ -117,12 +115,13 @@ class _Causes:
                 return
             term = self._told.views.get(bundle[0], {}).get(receiver)
             for group in record.groups:
-                companions: frozenset[str] | None = None
-                if term is not None and bundle in self._delivered_after_signal(term, group):
-                    if any(sender in signal.members for signal in term.signals):
-                        continue
-                    companions = self._companions(term)
-                yield from self._judge(record, birth, group, bundle[0], companions)
+                if term is None or not self._is_promised(term, sender, bundle, group):
+                    yield from self._judge(record, birth, group, bundle)
+
+    def _is_promised(self, term: DaemonTerm, sender: str, bundle: Bundle, group: str) -> bool:
+        """Whether a bundle was delivered after the signal for a group, by a promise to its sender."""
+        is_late = bundle in self._delivered_after_signal(term, group)
+        return is_late and any(sender in signal.members for signal in term.signals)
 
     def _delivered_after_signal(self, term: DaemonTerm, group: str) -> frozenset[Bundle]:
         """What a daemon delivered in its view after the signal for a group."""
@@ -137,17 +136,7 @@ class _Causes:
             found = self._after_signal[key] = frozenset(bundle for bundle in late if bundle is not None)
         return found
 
-    def _companions(self, term: DaemonTerm) -> frozenset[str]:
-        """The daemons that go on together with one from its view, itself included."""
-        return frozenset(
-            other.daemon
-            for other in self._told.views[term.view].values()
-            if other.next_view == term.next_view and not other.is_cut_short
-        ) | {term.daemon}
-
-    def _judge(
-        self, effect: Record, birth: _Birth, group: str, view: int, companions: frozenset[str] | None
-    ) -> Iterator[Finding]:
+    def _judge(self, effect: Record, birth: _Birth, group: str, bundle: Bundle) -> Iterator[Finding]:
         for sender, newest in enumerate(birth.past):
             causes = self._sent.get((group, sender)) if newest else None
             if causes is None:
@@ -155,45 +144,37 @@ class _Causes:
             key = (effect.process, group, sender)
             at = self._judged.get(key, 0)
             while at < len(causes) and causes[at].place <= newest:
-                if self._is_owed(effect, causes[at], group, view, companions):
+                if self._is_owed(effect, bundle, causes[at], group):
                     yield self._finding(effect, causes[at], group)
                 at += 1
             self._judged[key] = at
 
-    def _is_owed(
-        self, effect: Record, cause: _Cause, group: str, view: int, companions: frozenset[str] | None
-    ) -> bool:
+    def _is_owed(self, effect: Record, bundle: Bundle, cause: _Cause, group: str) -> bool:
         process = effect.process
-        if cause.bundle is None or cause.bundle[0] != view:
+        if cause.bundle is None or cause.bundle[0] != bundle[0]:
             return False
         if cause.message in self._trace.delivered[process]:
-            return False
-        if companions is not None and not self._is_known(cause.bundle, companions):
             return False
         if is_kept_from(self._trace, process, cause.message):
             return False
         then = self._in_view(process, group, cause.record.position)
-        if then is None:
+        if then is None or self._is_passed_on(bundle, cause, daemon_of(process)):
             return False
         if then == self._in_view(process, group, effect.position):
             return True
         return self._trace.stays(process, group, cause.record.position)
 
-    def _is_known(self, bundle: Bundle, companions: frozenset[str]) -> bool:
-        """Whether one of these daemons has a bundle, or a later one of the same daemon."""
-        view, source, number = bundle
-        newest = self._newest_held.get((view, source), {})
-        return any(newest.get(daemon, 0) >= number for daemon in companions)
-
-    @cached_property
-    def _newest_held(self) -> dict[tuple[int, int], dict[str, int]]:
-        """For a daemon view and a source in it: the greatest number that each daemon came to have."""
-        found: dict[tuple[int, int], dict[str, int]] = {}
-        for (view, source, number), holders in self._told.holds.items():
-            newest = found.setdefault((view, source), {})
-            for daemon in holders:
-                newest[daemon] = max(newest.get(daemon, 0), number)
-        return found
+    def _is_passed_on(self, bundle: Bundle, cause: _Cause, receiver: str) -> bool:
+        """Whether a daemon that goes on together with the receiver's has delivered the effect, and the cause
+        was not for it."""
+        terms = self._told.views.get(bundle[0], {})
+        mine = terms.get(receiver)
+        destinations = self._told.carriers[cause.message].destinations
+        return mine is not None and any(
+            any(record.bundle == bundle for record in term.delivered)
+            for term in terms.values()
+            if term.next_view == mine.next_view and not term.is_cut_short and term.daemon not in destinations
+        )
 
     def _in_view(self, process: str, group: str, position: int) -> ViewNumber | None:
         """The view of a group in which a process was, as far as it had read."""

@@ -2,10 +2,9 @@
 
 When a daemon is lost, some of its messages may be lost with it, and those that follow them are dropped. The
 simulator's oracle follows real causality between processes, group by group. Here the same is asked of
-daemons, by timestamps, which is how they decide: a hole is a bundle that was for a daemon, that it did not
-deliver, and of which those who leave the view with it know, since one of them has it or has something later
-from the same source. After the general signal, a daemon delivers no ordered bundle with a later timestamp
-than a hole, unless its source comes along or was promised so in an attempt that failed.
+daemons, by timestamps, which is how they decide: a hole is a bundle that was for a daemon and that it did not
+deliver. After the general signal, a daemon delivers no ordered bundle with a later timestamp than a hole,
+unless its source comes along or was promised so in an attempt that failed.
 
 This asks for more than the oracle does: of the bundle to one group also if the hole is in another, and
 without looking whether its sender knew of the lost one. Before the signal `agreed` allows no hole. Only
@@ -54,15 +53,7 @@ def _first_holes(model: Model, tables: Traffic) -> "DataFrame":
     run, daemon, view, general_signal_position, committed (numbers of the daemons whose bundles it has
     promised to deliver), hole (lts, bundle, message).
     """
-    lacks = tables.bundle_lacks.where(
-        (F.col("end") != "cut") & F.col("general_signal_position").isNotNull()
-    ).withColumn("source_number", F.col("bundle")[1])
-    known = _known(model, tables)
-    holes = lacks.join(known, ["run", "view", "source_number"]).where(
-        F.col("known.end").eqNullSafe(F.col("end"))
-        & F.col("known.next_view").eqNullSafe(F.col("next_view"))
-        & (F.col("known.number") >= F.col("bundle")[2])
-    )
+    holes = tables.bundle_lacks.where((F.col("end") != "cut") & F.col("general_signal_position").isNotNull())
     first = holes.groupBy("run", "daemon", "view").agg(
         F.min(F.struct("lts", "bundle", "message")).alias("hole"),
         F.any_value("general_signal_position").alias("general_signal_position"),
@@ -75,26 +66,6 @@ def _first_holes(model: Model, tables: Traffic) -> "DataFrame":
 def _promised() -> "Column":
     """The names of the daemons whose bundles are delivered whatever is missing."""
     return F.array_distinct(F.flatten(F.transform("signals", lambda one: one["members"])))
-
-
-def _known(model: Model, tables: Traffic) -> "DataFrame":
-    """How far those who leave a view together have come to know each source in it.
-
-    run, view, source_number, known (end, next_view, number: the greatest of a bundle that one of them has).
-    """
-    bundle = F.col("bundle")
-    held = (
-        model.holds.where(bundle.isNotNull())
-        .groupBy("run", "daemon", bundle[0].alias("view"), bundle[1].alias("source_number"))
-        .agg(F.max(bundle[2]).alias("number"))
-    )
-    ends = tables.daemon_ends.where(F.col("end") != "cut").select("run", "daemon", "view", "end", "next_view")
-    return (
-        held.join(ends, ["run", "daemon", "view"])
-        .groupBy("run", "view", "source_number", "end", "next_view")
-        .agg(F.max("number").alias("number"))
-        .select("run", "view", "source_number", F.struct("end", "next_view", "number").alias("known"))
-    )
 
 
 PROPERTIES = (Property(promises.CAUSES, (Event.SDELIVER,), _look),)
