@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.config.timing import PRESETS
-from antiphon.core.links.link import LinkState
+from antiphon.core.links.link import LinkState, Signs
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.suspicion import PAUSE_SHARE, Suspicion
 
@@ -52,6 +52,16 @@ def test_a_neighbour_is_suspected_after_the_patience_with_it() -> None:
     assert (world.told, world.fading.fading) == ([], {1})
     world.suspicion.look(False, START_US + patience_us)
     assert world.told == [(1, Reason.SILENCE)]
+
+
+def test_a_neighbour_that_has_nothing_to_say_does_not_fade() -> None:
+    world = World()
+    asked_after_us = Signs(LAN.hello_us, LAN.ask_us).latest_us
+    world.suspicion.look(False, START_US + asked_after_us)
+    assert not world.fading.fading
+    patience_us = world.suspicion.patience_us(world.links[1])
+    world.suspicion.look(False, START_US + (asked_after_us + patience_us) // 2)
+    assert (world.told, world.fading.fading) == ([], {1, 2})
 
 
 def test_a_link_that_has_failed_is_lost_at_once() -> None:

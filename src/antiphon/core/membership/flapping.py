@@ -1,8 +1,8 @@
 """Flapping pairs, daemons and sites, and how all members of a view treat them alike.
 
 A view that is lost takes with it not only the link whose failure was noticed first: every neighbour that had
-been silent for half of its patience by then counts as lost, too, and so does every daemon that is not in the
-view that comes next. So all members that go on together count the same losses of the same daemons
+owed a sign of life for half of its patience by then counts as lost, too, and so does every daemon that is not
+in the view that comes next. So all members that go on together count the same losses of the same daemons
 (`damping`).
 
 A daemon that one member alone keeps out would be brought back by the next one that still hears it. As with
@@ -33,7 +33,8 @@ class Flapping:
 
     def __init__(self, config: Config, me: int, peers: Mapping[int, Peer]) -> None:
         self.fading: frozenset[int] = frozenset()
-        """The neighbours that had been silent for half of our patience when the links were last looked at."""
+        """The neighbours that had owed a sign of life for half of our patience when the links were last looked
+        at."""
         self._me = me
         self._peers = peers
         self._site_of = {number: config.site_of(number) for number in (me, *peers)}

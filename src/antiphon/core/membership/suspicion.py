@@ -77,7 +77,7 @@ class Suspicion:
         self._membership.presence.flapping.fading = frozenset(
             number
             for number, link in self._neighbours()
-            if now_us - link.heard_us >= self.patience_us(link) // 2
+            if now_us - link.heard_us >= (self._asked_after_us(link) + self.patience_us(link)) // 2
         )
         for number, link in self._neighbours():
             limit_us = self.patience_us(link)
@@ -101,11 +101,14 @@ class Suspicion:
         for a sign of life, and then as long as five answers may take or three as slow as the slowest of
         late."""
         timing = self._timing
-        if isinstance(link, Mate):
-            asked_after_us, ask_us = self._signs.round_us, timing.ask_us
-        elif link.state is LinkState.CLOSED:
+        if link.state is LinkState.CLOSED and not isinstance(link, Mate):
             return timing.suspect_us
-        else:
-            asked_after_us, ask_us = self._signs.latest_us, link.ask_us
+        ask_us = timing.ask_us if isinstance(link, Mate) else link.ask_us
         answers_us = max(ANSWERS_USUAL * ask_us, ANSWERS_SLOW * link.slowest_us)
-        return min(max(timing.suspect_us, asked_after_us + answers_us), timing.suspect_max_us)
+        return min(max(timing.suspect_us, self._asked_after_us(link) + answers_us), timing.suspect_max_us)
+
+    def _asked_after_us(self, link: Link | Mate) -> int:
+        """How long a neighbour may have nothing to say, before it owes us a sign of life."""
+        if isinstance(link, Mate):
+            return self._signs.round_us
+        return 0 if link.state is LinkState.CLOSED else self._signs.latest_us
