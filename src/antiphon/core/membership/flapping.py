@@ -33,8 +33,7 @@ class Flapping:
 
     def __init__(self, config: Config, me: int, peers: Mapping[int, Peer]) -> None:
         self.fading: frozenset[int] = frozenset()
-        """The neighbours that had owed a sign of life for half of our patience when the links were last looked
-        at."""
+        """The neighbours that had owed a sign of life for half of our patience, when links were looked at."""
         self._me = me
         self._peers = peers
         self._site_of = {number: config.site_of(number) for number in (me, *peers)}

@@ -26,7 +26,7 @@ LINKS: tuple[Mutant, ...] = (
     Mutant(
         "arrived is all", "as many packets as have arrived are forgotten, though others are missing",
         frozenset(("2.17", "bounded")), HopLink, "_acknowledged", _arrived_is_all, "mixed", seeds=20,
-        shown_by=14,
+        shown_by=9,
     ),
     Mutant(
         "holes hold nothing back", "only what is under way counts, however much waits behind a hole",
