@@ -56,7 +56,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
                     (sent.position, record.position),
                 )
             first_position = first.setdefault((record.message, group, after), record.position)
-            yield from _judge_birth(births, sent, record, group, after, first_position)
+            yield from _judge_birth(trace, births, sent, record, group, after, first_position)
 
 
 def _is_too_early(trace: Trace, sent: Record, group: str, before: ViewNumber, after: ViewNumber) -> bool:
@@ -82,6 +82,12 @@ def _is_not_before(view: ViewNumber, birth: ViewNumber) -> bool:
     return not is_aside or view[2] >= birth[2]
 
 
+def _beginnings(trace: Trace) -> dict[int, int]:
+    """Where each daemon view was first installed."""
+    views = trace.known(history).views
+    return {view: min(term.start.position for term in terms.values()) for view, terms in views.items()}
+
+
 def _births(trace: Trace) -> Births:
     """The n-th time that a process becomes a member answers its n-th join."""
     joins: dict[tuple[str, str], list[int]] = {}
@@ -101,17 +107,27 @@ def _births(trace: Trace) -> Births:
 
 
 def _judge_birth(
-    births: Births, sent: Record, record: Record, group: str, view: ViewNumber, first_position: int
+    trace: Trace,
+    births: Births,
+    sent: Record,
+    record: Record,
+    group: str,
+    view: ViewNumber,
+    first_position: int,
 ) -> Iterator[Finding]:
-    """A message that was delivered somewhere in this view (`first_position`) before its sender's name asked
-    to join is judged no further: a daemon that is started anew, alone, may begin with views that are smaller
-    than those of its former life, and then numbers do not tell which of the two lines is earlier."""
+    """A daemon that is started anew, alone, may begin with views that are smaller than those of its former
+    life, and then numbers do not tell which of the two lines is earlier. So a message is judged no further
+    that was delivered somewhere in this view (`first_position`) before its sender's name asked to join, or
+    in a daemon view that began before the one in which it became a member."""
     known = births.get((private_name(sent.process), group))
     if known is None or record.message is None:
         return
     positions, views = known
     place = bisect_right(positions, sent.position)
     if place == len(positions) or first_position < positions[place]:
+        return
+    began = trace.known(_beginnings)
+    if began.get(view[0], 0) < began.get(views[place][0], 0):
         return
     if _is_not_before(view, views[place]):
         yield Finding(

@@ -32,6 +32,15 @@ def _look(model: Model) -> "DataFrame":
         F.col("takers")[0]["process"].alias("taker"),
     )  # fmt: skip
     pairs = _sends(model).join(delivered, ["run", "group", "message"])
+    begun = model.daemon_terms.groupBy("run", F.col("view").alias("epoch")).agg(
+        F.min("start_position").alias("began")
+    )
+    pairs = pairs.withColumns({"epoch": F.col("after")[0], "birth_epoch": F.col("birth.view")[0]})
+    pairs = pairs.join(begun, ["run", "epoch"], "left").join(
+        begun.withColumnsRenamed({"epoch": "birth_epoch", "began": "birth_began"}),
+        ["run", "birth_epoch"],
+        "left",
+    )
     view, birth = F.col("after"), F.col("birth.view")
     # A view of a branch has left the common line at its own lts: what others add to that line later does not
     # come before it.
@@ -40,6 +49,7 @@ def _look(model: Model) -> "DataFrame":
     # A daemon that is started anew, alone, may begin with views that are smaller than those of its former
     # life: then numbers do not tell which of the two lines is earlier, but positions may.
     late &= F.col("position") >= F.col("birth.position")
+    late &= F.coalesce(F.col("began") >= F.col("birth_began"), F.lit(True))
     reborn = findings(
         pairs.where(F.col("birth").isNotNull() & late),
         text(
