@@ -302,7 +302,7 @@ class Node:
         session by itself, through `endings`."""
         client = self._session(session)
         if isinstance(request, frames.AskTime):
-            self.frames.append(((session,), self.time.answer(now_us), None))
+            self.frames.append(((session,), self.time.answer(request, now_us), None))
             return
         self.requests.control(client, request)
         if client.is_leaving:

@@ -100,6 +100,9 @@ class AskStatus(Struct, frozen=True, tag="ask-status", omit_defaults=True):
 class AskTime(Struct, frozen=True, tag="ask-time"):
     """Ask for the time; answered by Time, which may overtake other frames."""
 
+    number: _Time = 0
+    """Of the question; the answer has the same."""
+
 
 class Welcome(Struct, frozen=True, tag="welcome"):
     """The daemon accepts the session, and names it and itself."""
@@ -170,6 +173,8 @@ class Time(Struct, frozen=True, tag="time", omit_defaults=True):
     time_us: _Time = 0
     """Since 1970."""
     error_us: _Time = 0
+    number: _Time = 0
+    """Of the question."""
 
 
 class SlowFrame(Struct, frozen=True, tag="slow"):

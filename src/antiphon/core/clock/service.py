@@ -155,14 +155,15 @@ class Clock:
         self._is_wanted = True
         self._wanted_until_us = max(self._wanted_until_us, until_us)
 
-    def answer(self, now_us: int) -> bytes:
+    def answer(self, question: frames.AskTime, now_us: int) -> bytes:
         """The frame that answers a session's question."""
         said = self.ask(now_us)
         if said is None:
-            return frames.encode_control(frames.Time())
+            return frames.encode_control(frames.Time(number=question.number))
         root = self._config.daemon_names[said.basis.root]
         basis = frames.TimeBasis.REFERENCE if said.basis.is_external else frames.TimeBasis.INTERNAL
-        return frames.encode_control(frames.Time(basis, root, said.time_us, said.error_us))
+        time_us = max(0, said.time_us)
+        return frames.encode_control(frames.Time(basis, root, time_us, said.error_us, question.number))
 
     def say(self, now_us: int) -> Said | None:
         """The time, if it is known."""
@@ -341,18 +342,13 @@ class Clock:
         came = self._came.get(arrival.daemon)
         if came is None or not came.is_round:
             return None
-        if not self._is_same(came, arrival):
-            return None
+        if (came.incarnation, came.counter) != (arrival.incarnation, arrival.counter):
+            return None  # another packet of that daemon
         reading = Reading(
             came.at_us, told.low_us - arrival.ago_us, told.high_us - arrival.ago_us,
             told.estimate_us - arrival.ago_us, basis,
         )  # fmt: skip
         return reading.widened(tight_us + basis.drifting * drift_us(arrival.ago_us) + 1)
-
-    @staticmethod
-    def _is_same(came: _Came, arrival: Arrival) -> bool:
-        """Whether one packet came to us and to the sender of `arrival`."""
-        return came.incarnation == arrival.incarnation and came.counter == arrival.counter
 
     # Sending ----------------------------------------------------------------------------------------------
 

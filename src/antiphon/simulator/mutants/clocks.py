@@ -6,7 +6,6 @@ from antiphon.core.clock.reading import Reading
 from antiphon.core.clock.service import Clock
 from antiphon.core.clock.system import SystemClock
 from antiphon.simulator.mutants.mutant import Mutant, Original
-from antiphon.wire.clock import Arrival
 
 
 def _clocks_do_not_drift(original: Original) -> Original:
@@ -75,10 +74,14 @@ def _a_step_is_believed(original: Original) -> Original:
 
 
 def _any_packet_will_do(original: Original) -> Original:
-    def is_same(came: object, arrival: Arrival) -> bool:
-        return True
+    def arrived_together(clock: Clock, *arguments: object) -> Reading | None:
+        found: Reading | None = original(clock, *arguments)
+        if found is None:
+            return None
+        newest_us = max(came.at_us for came in clock._came.values())
+        return Reading(newest_us, found.low_us, found.high_us, found.estimate_us, found.basis)
 
-    return staticmethod(is_same)
+    return arrived_together
 
 
 CLOCKS: tuple[Mutant, ...] = (
@@ -96,7 +99,8 @@ CLOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "steps are followed", "time goes back when a better reading says so",
-        frozenset(("time",)), Keeper, "_steady", _steps_are_followed, "clocks",
+        frozenset(("time",)), Keeper, "_steady", _steps_are_followed, "clocks", seeds=26,
+        shown_by=25,
     ),
     Mutant(
         "a reference for ever", "what a reference told is as good when it is lost as when it was heard",
@@ -107,7 +111,7 @@ CLOCKS: tuple[Mutant, ...] = (
         frozenset(("time",)), SystemClock, "is_trusted", _a_step_is_believed, "clocks",
     ),
     Mutant(
-        "any packet will do", "the arrivals of two different packets are compared",
-        frozenset(("time",)), Clock, "_is_same", _any_packet_will_do, "clocks",
+        "any packet will do", "the arrival of the round at one daemon is compared with that of the spray here",
+        frozenset(("time",)), Clock, "_arrived_together", _any_packet_will_do, "clocks",
     ),
 )  # fmt: skip
