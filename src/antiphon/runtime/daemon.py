@@ -516,7 +516,11 @@ class Daemon:
             runtime["trace"] = {"records": len(scroll), "lost": scroll.lost, "stopped": scroll.stopped}
         if self._shaper is not None:
             runtime["emulated_losses"] = self._shaper.lost + self._shaper.overflowed
-        return {**overview(self._node, now), "runtime": runtime}
+        found = self._node.time.describe(now)
+        # By how much the system clock of this machine is behind what the daemon says.
+        said_us = found["time_us"]
+        offset_us = said_us + now_us() - now - wall_us() if isinstance(said_us, int) else None
+        return {**overview(self._node, now), "time": found | {"offset_us": offset_us}, "runtime": runtime}
 
 
 def _after_fork() -> None:

@@ -170,6 +170,24 @@ class Clock:
         self._found_internal(now_us)
         return self.keeper.say(now_us)
 
+    def describe(self, now_us: int) -> dict[str, object]:
+        """What `antiphon status` shows, ready for JSON; it does not count as a wish to know the time."""
+        keeper, system = self.keeper, self.system
+        said = keeper.say(now_us)
+        names = self._config.daemon_names
+        return {
+            "basis": "unknown" if said is None else "reference" if said.basis.is_external else "internal",
+            "source": None if said is None else names[said.basis.root],
+            "time_us": None if said is None else said.time_us,
+            "error_us": None if said is None else said.error_us,
+            "read_us_ago": None if said is None else now_us - keeper.read_us,
+            "rate_ppm": keeper.rate_ppb / 1_000,
+            "contradictions": keeper.conflicts,
+            "references": [names[number] for number in self.references],
+            "is_reference": system is not None,
+            "is_trusted": None if system is None else system.is_trusted(now_us),
+        }
+
     def is_active(self, now_us: int) -> bool:
         """Whether daemons tell one another the time."""
         return bool(self.references) or now_us < self._wanted_until_us

@@ -111,7 +111,7 @@ CLOCKS: tuple[Mutant, ...] = (
         frozenset(("time",)), SystemClock, "is_trusted", _a_step_is_believed, "clocks",
     ),
     Mutant(
-        "any packet will do", "the arrival of the round at one daemon is compared with that of the spray here",
+        "any packet will do", "the arrival of the round there is compared with that of the spray here",
         frozenset(("time",)), Clock, "_arrived_together", _any_packet_will_do, "clocks",
     ),
 )  # fmt: skip
