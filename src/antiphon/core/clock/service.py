@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 
 ROUND_US = 1_000_000
 """From one round of a site to the next."""
-ASK_US = 2_000_000
+ASK_US = 4_000_000
 """From one question to another site to the next."""
 QUICK_US = 200_000
 """The same for both while the time is not known."""
 COLLECT_US = 2_000
 """How long the holder waits for reports before it sprays."""
-FRESH_US = 5_000_000
+FRESH_US = 10_000_000
 """For so long after its last reading a site with a reference does not ask others."""
 ECHO_MAX_US = 10_000_000
 """Packets that came longer ago are not echoed."""
