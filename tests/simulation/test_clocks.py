@@ -113,6 +113,14 @@ def test_without_a_reference_daemons_agree_on_an_internal_time() -> None:
     assert max(apart) <= 200
 
 
+def test_internal_time_crosses_sites() -> None:
+    """Once, a daemon that was asked before it had followed its view took its own clock for that of the view,
+    and asked no other site."""
+    sites = (site("s0", 0, 2, reference_us=None), site("s1", 2, 2, reference_us=None))
+    records = said(plan_of(sites, (route("s0", "s1", 20_000, 0),)))
+    assert {(record.state, record.peer) for record in records} == {("internal", "d0")}
+
+
 def test_a_reference_that_is_lost_leaves_a_bound_that_grows() -> None:
     """And no daemon says less than what it may be wrong by, however long that lasts."""
     lone = plan_of((site("s0", 0, 2, reference_us=10),))

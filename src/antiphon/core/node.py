@@ -136,7 +136,7 @@ class Node:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._standing = self.membership.standing
-        self.time = Clock(config, self.me, incarnation, self, wall_us=wall_us, now_us=now_us)
+        self.time = Clock(config, self.me, incarnation, self, self._working, wall_us=wall_us, now_us=now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
         self._suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
@@ -237,7 +237,7 @@ class Node:
             self._door.receive(incoming, self.order.clock, now_us)
         elif head.kind == KIND_CLOCK:
             assert isinstance(incoming, Loose)
-            self.time.receive(incoming, self._working(), now_us)
+            self.time.receive(incoming, now_us)
         else:
             self._receive_in_view(incoming, now_us)
 
@@ -269,7 +269,7 @@ class Node:
             if self._suspicion.due_us <= now_us:
                 self._suspicion.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
-        self.time.timeout(engine, now_us)
+        self.time.timeout(now_us)
         self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
@@ -286,7 +286,7 @@ class Node:
             deadline_us = earliest_us(deadline_us, engine.next_deadline_us())
             if engine.links or engine.site_link is not None:
                 deadline_us = earliest_us(deadline_us, suspicion.due_us)
-        deadline_us = earliest_us(deadline_us, self.time.next_deadline_us(engine))
+        deadline_us = earliest_us(deadline_us, self.time.next_deadline_us())
         suspicion.awaited_us = deadline_us
         return deadline_us
 

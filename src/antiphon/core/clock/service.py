@@ -30,6 +30,7 @@ Checked by: tests/unit/test_clock_service.py, tests/simulation/test_clocks.py, t
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -109,6 +110,7 @@ class Clock:
         me: int,
         incarnation: int,
         host: ClockHost,
+        working: "Callable[[], Engine | None]",
         *,
         wall_us: int,
         now_us: int,
@@ -118,6 +120,7 @@ class Clock:
         """By daemon number, the error of each reference in microseconds."""
         self.system = SystemClock(me, self.references[me]) if me in self.references else None
         """Our system clock, if this daemon is a reference."""
+        self._working = working
         self._config = config
         self._me = me
         self._incarnation = incarnation
@@ -140,6 +143,7 @@ class Clock:
 
     def ask(self, now_us: int) -> Said | None:
         """A session asks for the time; None if it is not known yet. From now on it is wanted."""
+        self._follow(now_us)
         self._want(now_us + WANTED_US, now_us)
         return self.say(now_us)
 
@@ -167,6 +171,7 @@ class Clock:
 
     def say(self, now_us: int) -> Said | None:
         """The time, if it is known."""
+        self._follow(now_us)
         self._found_internal(now_us)
         return self.keeper.say(now_us)
 
@@ -208,10 +213,13 @@ class Clock:
 
     # The view ---------------------------------------------------------------------------------------------
 
-    def _follow(self, engine: "Engine | None", now_us: int) -> None:
-        """Find our part in the view over whose links the daemon works."""
-        if engine is None or engine.view.id == self._place.view:
-            return
+    def _follow(self, now_us: int) -> bool:
+        """Find our part in the view over whose links the daemon works; False if there is none now."""
+        engine = self._working()
+        if engine is None:
+            return False
+        if engine.view.id == self._place.view:
+            return True
         me = self._me
         segment = next(segment for segment in engine.segments if me in segment)
         mates = tuple(mate for mate in segment if mate != me)
@@ -221,12 +229,13 @@ class Clock:
         self._place = _Place(engine.view.id, engine.view.members[0], mates, holder, pulse, peers)
         self._round_us = self._ask_us = now_us
         self._spray_us = None
+        return True
 
     # Time -------------------------------------------------------------------------------------------------
 
-    def next_deadline_us(self, engine: "Engine | None") -> int | None:
+    def next_deadline_us(self) -> int | None:
         """When there is something to do; None if nobody wants to know the time."""
-        if engine is None or not (self.references or self._is_wanted):
+        if not (self.references or self._is_wanted) or (engine := self._working()) is None:
             return None
         if engine.view.id != self._place.view:
             return 0
@@ -240,12 +249,11 @@ class Clock:
             due.append(self._spray_us)
         return min(due, default=None)
 
-    def timeout(self, engine: "Engine | None", now_us: int) -> None:
+    def timeout(self, now_us: int) -> None:
         """Do what is due."""
         self._is_wanted = self._is_wanted and now_us < self._wanted_until_us
-        if engine is None or not self.is_active(now_us):
+        if not self.is_active(now_us) or not self._follow(now_us):
             return
-        self._follow(engine, now_us)
         self._found_internal(now_us)
         place = self._place
         is_known = self.keeper.at(now_us) is not None
@@ -271,13 +279,13 @@ class Clock:
         if basis is None:
             return True
         if not basis.is_external:
-            return basis.root != self._me or bool(self.references)
+            return self._me != self._place.root or bool(self.references)
         is_near = basis.root == self._me or basis.root in self._place.mates
         return not is_near or now_us >= self.keeper.read_us + FRESH_US
 
     # Packets ----------------------------------------------------------------------------------------------
 
-    def receive(self, incoming: Loose, engine: "Engine | None", now_us: int) -> None:
+    def receive(self, incoming: Loose, now_us: int) -> None:
         """A CLOCK packet came; it is not made before it was sent, and `now_us` is not before it came."""
         head = incoming.head
         try:
@@ -289,13 +297,13 @@ class Clock:
         before = self._came.get(sender)
         if before is not None and (before.incarnation, before.counter) == (head.incarnation, head.counter):
             return
-        self._follow(engine, now_us)
+        is_working = self._follow(now_us)
         self._want(now_us + told.wanted_s * 1_000_000, now_us)
         is_round = bool(told.flags & wire.ROUND)
         if before is None or before.incarnation != head.incarnation or before.counter < head.counter:
             self._came[sender] = _Came(head.incarnation, head.counter, now_us, is_round)
         self._read(sender, told, now_us)
-        if engine is None:
+        if not is_working:
             return
         if told.flags & wire.QUESTION:
             self._found_internal(now_us)
