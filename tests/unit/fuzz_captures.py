@@ -62,6 +62,6 @@ def captures() -> dict[str, bytes]:
         "held": whole_packet(PacketKind.HELD, token.encode_held(9)),
         "probe": whole_packet(PacketKind.PROBE),
         "probed": whole_packet(PacketKind.PROBED),
-        "clock": whole_packet(PacketKind.CLOCK, clock.encode(told)),
         "piece": whole_packet(PacketKind.PIECE, packet.piece_body(3_000, 1_136, b"x" * 1_136), 4),
+        "clock": whole_packet(PacketKind.CLOCK, clock.encode(told)),
     }
