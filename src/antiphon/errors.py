@@ -7,6 +7,7 @@
      ├── ConnectError           no daemon answered, or it refused this session
      │    └── Refused           the daemon's own words: why it does not take this session
      ├── Disconnected           the session ended; `reason` says why, `unknown` which sends hang
+     ├── NoTime                 the daemon does not know the time yet
      └── BadPacket, BadFrame    bytes from outside that are not ours; counted and dropped by daemons
 
 UsageError leaves the session as it was. After Disconnected, connect again; `connect(reconnect=True)` does
@@ -43,6 +44,10 @@ class Refused(ConnectError):
         super().__init__(f"{reason} ({code})")
         self.code = code
         self.reason = reason
+
+
+class NoTime(AntiphonError):
+    """The daemon does not know the time: it has not heard yet from a daemon that does. Ask again later."""
 
 
 class Disconnected(AntiphonError, ConnectionError):

@@ -82,6 +82,15 @@ PACKET_PROBES_MAX = 3
 COUNTER_MAX = (1 << 62) - 1
 """The greatest lts or number that is believed: at a billion a second it lasts for a century, and what we
 count on from there still fits its field."""
+CLOCK_DRIFT_MAX_PPM = 200
+"""By how many millionths a monotonic clock may run fast or slow: the bounds of `core.clock` rest on it. The
+crystals of computers are specified with 100 at most."""
+CLOCK_REFERENCE_ERROR_US = 1_000
+"""The error of a reference's system clock, unless its configuration says another one: NTP over the public
+Internet keeps to it, over a LAN or with GPS it is far better."""
+CLOCK_ERROR_MAX_US = 1_000_000
+"""Time of a reference whose error bound is greater is given up: after a lost reference that takes 83 minutes.
+No packet may say more."""
 LTS_LEAD = 86_400_000_000 << 10
 """How far stamps of others may be ahead at once: a day, if a Lamport clock counted every microsecond. Their
 low 10 bits are a daemon's number. Greater jumps are honest, too, when a daemon returns whose clock was

@@ -178,6 +178,29 @@ class SlowReceiver(Struct, frozen=True):
     is_over: bool = False
 
 
+class Time(Struct, frozen=True):
+    """What time it is, and by how much that may be wrong."""
+
+    time_ns: int
+    """Nanoseconds since 1970. Of internal time, by the clock of the daemon that `source` names."""
+    error_ns: int
+    """The time is at most so much earlier or later."""
+    basis: str
+    """"reference": the time of the world, by a reference; "internal": that on which the daemons agree."""
+    source: str
+    """The reference, or the daemon whose clock is the internal time."""
+
+    @property
+    def seconds(self) -> float:
+        """Since 1970; a float is exact to half a microsecond."""
+        return self.time_ns / 1e9
+
+    @property
+    def error_s(self) -> float:
+        """The bound in seconds."""
+        return self.error_ns / 1e9
+
+
 class BatchStamp(Struct, frozen=True, order=True):
     """The identity of a message that belongs to a batch: the same when the batch is sent again.
 

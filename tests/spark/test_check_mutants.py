@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 import pytest
-from checked_runs import SEEDS, run_of_mutant, trace_of_mutant, violations_of_mutants
+from checked_runs import CHECKED, SEEDS, run_of_mutant, trace_of_mutant, violations_of_mutants
 
-from antiphon.simulator.mutants import MUTANTS, Mutant
+from antiphon.simulator.mutants import Mutant
 from antiphon.simulator.oracle import judge
-from antiphon.spark.conformance import PROPERTIES, Violation
+from antiphon.spark.conformance import LEFT_OUT, PROPERTIES, Violation
 
 pytestmark = pytest.mark.timeout(1_800)
 
@@ -22,17 +22,18 @@ def found(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Vio
 
 
 def test_every_mutant_has_a_seed() -> None:
-    assert SEEDS.keys() == {mutant.name for mutant in MUTANTS}
+    assert SEEDS.keys() == {mutant.name for mutant in CHECKED}
 
 
 def test_the_properties_are_those_of_the_oracle() -> None:
     from antiphon.simulator.oracle import PROPERTIES as ORACLES
 
-    assert [prop.promise for prop in PROPERTIES] == [prop.promise for prop in ORACLES]
+    checked = [prop.promise for prop in ORACLES if prop.promise not in LEFT_OUT]
+    assert [prop.promise for prop in PROPERTIES] == checked
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mutant", MUTANTS, ids=run_of_mutant)
+@pytest.mark.parametrize("mutant", CHECKED, ids=run_of_mutant)
 def test_a_broken_protocol_is_caught(mutant: Mutant, found: dict[str, list[Violation]]) -> None:
     """By a property that the mutant is meant to break."""
     by_spark = {violation.name for violation in found.get(run_of_mutant(mutant), [])}

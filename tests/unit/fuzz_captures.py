@@ -1,8 +1,9 @@
 """A genuine packet of every kind that daemons send, for the tests of the fuzzer."""
 
 from antiphon.service import Service
-from antiphon.wire import bundle, membership, packet, token
+from antiphon.wire import bundle, clock, membership, packet, token
 from antiphon.wire.bundle import Header
+from antiphon.wire.clock import Arrival, ClockPacket
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import Fragment, PacketKind, Pressure, Skip, Update
 from antiphon.wire.token import Token
@@ -43,6 +44,7 @@ def captures() -> dict[str, bytes]:
     beat = Beat(1, 2, True, 0, 99, 98, 5, 0, stations=(Station(0, 7, 1, 99, 2, b"\x03"),))
     proposal = Proposal.of(99, (0, 1), (7, 8), [(0, 1)])
     passed = Token(9, 8, 7, 0, 1, 3, 12, 14, 13, ((1, 3, 2),))
+    told = ClockPacket(4, 6, 5, clock.INTERNAL, clock.ROUND, 1, 7, 30, (Arrival(1, 8, 9, 10),))
     return {
         "bundle": whole_packet(PacketKind.DATA, carried, 4),
         "part": whole_packet(PacketKind.DATA, item(Fragment(0, 13, 3, 9_000, 1_320, b"x" * 1_320)), 5),
@@ -61,4 +63,5 @@ def captures() -> dict[str, bytes]:
         "probe": whole_packet(PacketKind.PROBE),
         "probed": whole_packet(PacketKind.PROBED),
         "piece": whole_packet(PacketKind.PIECE, packet.piece_body(3_000, 1_136, b"x" * 1_136), 4),
+        "clock": whole_packet(PacketKind.CLOCK, clock.encode(told)),
     }

@@ -278,7 +278,7 @@ def test_room_is_left_for_the_seal() -> None:
         (1, 0x06, "packet: unknown version"),
         (1, 0x08, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
-        (2, 0x0E, "packet: unknown kind or wrong size"),
+        (2, 0x0F, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
         (40, 0x00, "item: unknown type or wrong size"),
         (40, 0x02, "item: unknown type or wrong size"),
@@ -374,6 +374,7 @@ FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
     (frames.Leave("news"), ["0000001C 02", "82", text("type") + text("leave"), text("group") + text("news")]),
     (frames.Disconnect(), ["00000016 02", "81", text("type") + text("disconnect")]),
     (frames.AskStatus(), ["00000016 02", "81", text("type") + text("ask-status")]),
+    (frames.AskTime(7), ["0000001C 02", "82", text("type") + text("ask-time"), text("number") + "07"]),
 ]
 
 FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
@@ -445,6 +446,19 @@ FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
     (
         frames.Status(b"{}"),
         ["0000001B 02", "82", text("type") + text("status"), text("json") + "C402 7B7D    # two bytes"],
+    ),
+    (
+        frames.Time(frames.TimeBasis.REFERENCE, "east1", 0x00060A24181E4000, 250, 7),
+        [
+            "0000004F 02",
+            "86",
+            text("type") + text("time"),
+            text("basis") + text("reference"),
+            text("root") + text("east1"),
+            text("time_us") + "CF00060A24181E4000",
+            text("error_us") + "CCFA    # 250",
+            text("number") + "07",
+        ],
     ),
     (
         frames.SlowFrame(SlowReceiver(9, 8, 16, "disconnect", 3, is_over=True)),

@@ -165,6 +165,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield from _verdict(answer, faults)
     yield from _view(answer)
     yield _ordering(answer["ordering"], answer["daemon"])
+    yield from _time(answer.get("time"))
     yield from _delays(answer)
     yield from _ring(answer)
     if answer["links"]:
@@ -236,6 +237,31 @@ def _ordering(ordering: dict[str, Any], daemon: str) -> str:
     allowed = ordering.get("allowed_bytes")  # daemons of an earlier version do not tell
     allows = () if allowed is None else (f"{allowed:,} bytes of its own are allowed",)
     return "; ".join([f"ordering: {held} not known to be everywhere", *allows, *waits])
+
+
+def _time(time: dict[str, Any] | None) -> Iterator[str]:
+    """What the daemon knows of the time; daemons of an earlier version do not tell."""
+    if time is None or (time["basis"] == "unknown" and not time["references"]):
+        return  # nobody has asked
+    is_set = time["is_trusted"] is False
+    distrust = "; the clock of this reference was set, and is not trusted" if is_set else ""
+    if time["basis"] == "unknown":
+        yield f"time: not known yet{distrust}"
+        return
+    by = (
+        f"by reference {time['source']}" if time["basis"] == "reference" else f"internal, by {time['source']}"
+    )
+    offset_us = time.get("offset_us") or 0
+    side = "ahead of" if offset_us >= 0 else "behind"
+    yield (
+        f"time: {by}, within {_small(time['error_us'])}, read {duration(time['read_us_ago'])} ago, "
+        f"{_small(abs(offset_us))} {side} the system clock{distrust}"
+    )
+
+
+def _small(us: int) -> str:
+    """A span of which microseconds matter."""
+    return f"{us / 1_000:.3f} ms" if us < 10_000 else duration(us)
 
 
 def _delays(answer: dict[str, Any]) -> Iterator[str]:

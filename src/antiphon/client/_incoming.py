@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from antiphon import limits
 from antiphon.client._diary import ASKED, Diary
 from antiphon.client._ledger import Ledger
+from antiphon.client._time import TimeQuestions
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event, Reconnected, Sent
 from antiphon.errors import BadFrame, UsageError
@@ -59,6 +60,7 @@ class Incoming:
         self.answer: frames.Welcome | frames.Refuse | None = None
         self.goodbye: frames.Goodbye | None = None
         self.status: frames.Status | None = None
+        self.times = TimeQuestions()
         self.ledger = Ledger()
         """The ledger of the connection that is being read."""
         self.untold: list[Sent] = []
@@ -89,6 +91,7 @@ class Incoming:
             frames.SlowFrame: self._on_slow,
             frames.Problem: self._on_problem,
             frames.Status: self._on_status,
+            frames.Time: self._on_time,
             frames.Goodbye: self._on_goodbye,
         }
 
@@ -342,6 +345,10 @@ class Incoming:
     def _on_status(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.Status)
         self.status = value
+
+    def _on_time(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.Time)
+        self.times.take(value)
 
     def _on_goodbye(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.Goodbye)

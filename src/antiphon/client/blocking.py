@@ -11,12 +11,13 @@ from antiphon.client._base import CLOSE_TIMEOUT_S
 from antiphon.client._opening import addresses, ask_status, request, trace_folder
 from antiphon.client._send_queue import Groups, Payload
 from antiphon.client._threaded import ThreadedSession
+from antiphon.client._time import AGAIN_S, NOT_KNOWN
 from antiphon.client.batches import BatchMemory
 from antiphon.client.connecting import open_with, reconnect_plan_for
 from antiphon.client.events import Event
-from antiphon.errors import Disconnected
+from antiphon.errors import Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp, SlowPolicy
+from antiphon.types import BatchStamp, SlowPolicy, Time
 from antiphon.wire import frames
 
 
@@ -156,6 +157,42 @@ class Session(ThreadedSession):
     def status(self) -> dict[str, Any]:
         """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
         return ask_status(self.address)
+
+    def now(self, timeout_s: float = 2.0) -> Time:
+        """The time, and by how much it may be wrong (`antiphon.Time`).
+
+        A daemon that does not know the time yet is asked again for up to `timeout_s`; then NoTime is raised.
+        Raises Disconnected if the session ends first. Events that arrive meanwhile are queued.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            found = self._ask_time(deadline_s)
+            if found is not None:
+                return found
+            if time.monotonic() >= deadline_s:
+                raise NoTime(NOT_KNOWN)
+            time.sleep(AGAIN_S)
+
+    def _ask_time(self, deadline_s: float) -> Time | None:
+        """Ask once; None if the daemon does not know, or there was no answer."""
+        times = self._incoming.times
+        with self._sending:
+            self._wait_present()
+            ledger = self._incoming.ledger
+            question, asked_ns = times.begin(), time.monotonic_ns()
+            self._send_queue.control(question)
+            self._write()
+
+        def is_done() -> bool:
+            is_lost = self._incoming.ledger is not ledger
+            return times.answer(question) is not None or is_lost or time.monotonic() >= deadline_s
+
+        try:
+            self._read_until(is_done)
+            answer = times.answer(question)
+            return None if answer is None else times.result(answer, asked_ns)
+        finally:
+            times.end(question)
 
     # Events -----------------------------------------------------------------------------------------------
 

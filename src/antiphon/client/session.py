@@ -14,6 +14,7 @@ instead: back-pressure, and in the end a disconnected slow receiver.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -24,11 +25,12 @@ from antiphon.client._base import CLOSE_TIMEOUT_S, CLOSED, SessionBase
 from antiphon.client._opening import Opened, ask_status
 from antiphon.client._reconnecting import ReconnectPlan
 from antiphon.client._send_queue import Groups, Payload
+from antiphon.client._time import AGAIN_S, NOT_KNOWN
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event
-from antiphon.errors import BadFrame, Disconnected
+from antiphon.errors import BadFrame, Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp
+from antiphon.types import BatchStamp, Time
 from antiphon.wire import frames
 
 WRITE_BYTES = limits.BUNDLE_TARGET_BYTES // 2
@@ -206,6 +208,48 @@ class Session(SessionBase):
     async def status(self) -> dict[str, Any]:
         """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
         return await asyncio.to_thread(ask_status, self.address)
+
+    async def now(self, timeout_s: float = 2.0) -> Time:
+        """The time, and by how much it may be wrong (`antiphon.Time`).
+
+        A daemon that does not know the time yet is asked again for up to `timeout_s`; then NoTime is raised.
+        Raises Disconnected if the session ends first. Events that arrive meanwhile are queued.
+        """
+        deadline_s = self._loop.time() + timeout_s
+        while True:
+            found = await self._ask_time(deadline_s)
+            if found is not None:
+                return found
+            if self._loop.time() >= deadline_s:
+                raise NoTime(NOT_KNOWN)
+            await asyncio.sleep(AGAIN_S)
+
+    async def _ask_time(self, deadline_s: float) -> Time | None:
+        """Ask once; None if the daemon does not know, or there was no answer."""
+        while self._sends_wait:
+            await self._wait_turn()
+        times, ledger = self._incoming.times, self._incoming.ledger
+        question, asked_ns = times.begin(), time.monotonic_ns()
+        self._awaits_effects += 1
+        try:
+            self._send_queue.control(question)
+            self._push()
+            self._read_again()
+            while (answer := times.answer(question)) is None:
+                if self._is_over:
+                    raise self._disconnected()
+                if self._incoming.ledger is not ledger:
+                    return None  # lost with its connection
+                self._arrived.clear()
+                try:
+                    async with asyncio.timeout_at(deadline_s):
+                        await self._arrived.wait()
+                except TimeoutError:
+                    return None
+            return times.result(answer, asked_ns)
+        finally:
+            times.end(question)
+            self._awaits_effects -= 1
 
     # Events -----------------------------------------------------------------------------------------------
 

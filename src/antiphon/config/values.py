@@ -85,6 +85,12 @@ class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
     spread: bool | Annotated[int, Meta(ge=1, le=65_535)] | tuple[str, ...] = False
     """Where clients that speak Spread's protocol connect: a port, at which they look for a TCP port of the
     daemon's host and for a unix socket; True for Spread's own; or the places, like `clients`."""
+    time: Literal["reference"] | None = None
+    """Whether its system clock is disciplined (by NTP, PTP or GPS), so that it tells others the time."""
+    time_error_ms: Annotated[float, Meta(ge=0, le=limits.CLOCK_ERROR_MAX_US / 1_000)] = (
+        limits.CLOCK_REFERENCE_ERROR_US / 1_000
+    )
+    """By how much the system clock of a reference may be wrong."""
 
     @property
     def spread_places(self) -> tuple[str, ...]:
@@ -114,6 +120,9 @@ class SiteConfig(Struct, frozen=True, forbid_unknown_fields=True):
     multicast: str = "auto"
     """Whether what is for all daemons of the site is sent by IP multicast: "auto" where it gets through, to
     an address that follows from the configuration, "off", or "auto" with the address that is given."""
+    tight_ms: Annotated[float, Meta(ge=0, le=1_000)] | None = None
+    """All of its daemons note the arrival of one multicast within this time of one another; None: nothing is
+    known of that."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -240,6 +249,15 @@ class Config(Struct, frozen=True, dict=True):
             for other in self.neighbours_of(daemon)
             if self.link_between(daemon, other).protocol == "tcp"
         )
+
+    @cached_property
+    def references(self) -> dict[int, int]:
+        """The daemons whose system clocks are disciplined: number, greatest error in microseconds."""
+        return {
+            number: round(daemon.time_error_ms * 1_000)
+            for number, (_, daemon) in enumerate(self.daemons())
+            if daemon.time is not None
+        }
 
     @cached_property
     def _site_numbers(self) -> tuple[int, ...]:

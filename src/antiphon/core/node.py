@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.admission import Admission
+from antiphon.core.clock.service import Clock
 from antiphon.core.departure import Departure
 from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.gate import Gate
@@ -73,7 +74,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.wire import frames, trains
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent
-from antiphon.wire.packet import KINDS_OF_MEMBERSHIP, Loose, Packet
+from antiphon.wire.packet import KIND_CLOCK, KINDS_OF_MEMBERSHIP, Loose, Packet
 
 __all__ = ["Datagram", "Node"]
 
@@ -135,6 +136,7 @@ class Node:
             observer.installed(alone, ())
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._standing = self.membership.standing
+        self.time = Clock(config, self.me, incarnation, self, self._working, wall_us=wall_us, now_us=now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
         self._suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
@@ -157,13 +159,9 @@ class Node:
             watch, view_id = self._observer, engine.view.id
             engine.order.observer = lambda header: watch.retained(view_id, header)
         return Origin(
-            self.config,
-            me=self.me,
-            incarnation=self.incarnation,
-            engine=engine,
-            delivery=self.delivery,
+            self.config, me=self.me, incarnation=self.incarnation, engine=engine, delivery=self.delivery,
             observer=self._observer,
-        )
+        )  # fmt: skip
 
     # Questions --------------------------------------------------------------------------------------------
 
@@ -237,6 +235,9 @@ class Node:
         if head.kind in KINDS_OF_MEMBERSHIP:
             assert isinstance(incoming, Loose)
             self._door.receive(incoming, self.order.clock, now_us)
+        elif head.kind == KIND_CLOCK:
+            assert isinstance(incoming, Loose)
+            self.time.receive(incoming, now_us)
         else:
             self._receive_in_view(incoming, now_us)
 
@@ -268,6 +269,7 @@ class Node:
             if self._suspicion.due_us <= now_us:
                 self._suspicion.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
+        self.time.timeout(now_us)
         self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
@@ -284,6 +286,7 @@ class Node:
             deadline_us = earliest_us(deadline_us, engine.next_deadline_us())
             if engine.links or engine.site_link is not None:
                 deadline_us = earliest_us(deadline_us, suspicion.due_us)
+        deadline_us = earliest_us(deadline_us, self.time.next_deadline_us())
         suspicion.awaited_us = deadline_us
         return deadline_us
 
@@ -295,11 +298,12 @@ class Node:
         return self.requests.connect(request)
 
     def control(self, session: int, request: frames.FromClient, now_us: int) -> None:
-        """A control frame other than Connect came from this session.
-
-        After Disconnect the node ends the session by itself, through `endings`.
-        """
+        """A control frame other than Connect came from this session. After Disconnect the node ends the
+        session by itself, through `endings`."""
         client = self._session(session)
+        if isinstance(request, frames.AskTime):
+            self.frames.append(((session,), self.time.answer(request, now_us), None))
+            return
         self.requests.control(client, request)
         if client.is_leaving:
             self.stop_listening(client)
@@ -592,6 +596,5 @@ class Node:
         return self.is_operational and not self.sessions.waiting and self.engine.is_quiet
 
     def status(self, now_us: int) -> dict[str, object]:
-        """What `antiphon status` shows, ready for JSON: daemon, sites, links, groups, sessions, ordering,
-        counters, buffers."""
+        """What `antiphon status` shows, ready for JSON."""
         return describe(self, now_us)

@@ -80,6 +80,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             "stable_bytes_per_s": node.admission.allowance.rate_bytes_per_s,
             "stable_after_us": node.admission.allowance.least_us,
         },
+        "time": node.time.describe(now_us),
         "counters": dict(sorted(node.counters.items())),
         "buffers": buffers(node),
         "rounds": rounds(node, now_us),

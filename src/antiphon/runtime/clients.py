@@ -389,6 +389,8 @@ class Clients:
                 self.input.release(connection)
                 connection.forget_input()
                 self._watch(connection)
+            if isinstance(request, frames.AskTime):
+                now = now_us()  # the turn began before the question was asked, or may have
             self._node.control(connection.session, request, now)
 
     def _connect(self, connection: Connection, request: frames.Connect, now: int) -> None:

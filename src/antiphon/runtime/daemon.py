@@ -259,6 +259,8 @@ class Daemon:
                 deadline_us = self._earliest_us(node_deadline_us, clients_deadline_us)
                 loop.turn(deadline_us if is_settled else 0)
                 now = now_us()
+                if self._node.time.system is not None:
+                    self._read_system()
                 if node_deadline_us is not None and node_deadline_us <= now:
                     self._node.timeout(now)
                 if clients_deadline_us is not None and clients_deadline_us <= now:
@@ -285,6 +287,12 @@ class Daemon:
                     closing.callback(self._streams.close)
                 closing.callback(self._clients.stop)
             _logger.info("daemon %s has stopped", self.name)
+
+    def _read_system(self) -> None:
+        """Tell the node what the system clock of this reference shows."""
+        before_us = now_us()
+        wall = wall_us()
+        self._node.time.read_system(wall, now_us() - before_us, before_us)
 
     def _take_leave(self, now: int) -> None:
         """Begin a planned stop."""
@@ -386,6 +394,8 @@ class Daemon:
     def _receive(self, data: memoryview, stride_bytes: int, origin: int | None) -> None:
         """A datagram or a train was read."""
         now, multicast = self._receive_us, self._multicast
+        if self._node.time.is_active(now):
+            now = now_us()  # what it says of the time was true before this; and may not have been before that
         if origin == STRANGER:
             self._find_out(now)
         if multicast is None or not multicast.is_probe(data) or not multicast.take(data, now, origin):
@@ -506,7 +516,11 @@ class Daemon:
             runtime["trace"] = {"records": len(scroll), "lost": scroll.lost, "stopped": scroll.stopped}
         if self._shaper is not None:
             runtime["emulated_losses"] = self._shaper.lost + self._shaper.overflowed
-        return {**overview(self._node, now), "runtime": runtime}
+        found = self._node.time.describe(now)
+        # By how much the system clock of this machine is behind what the daemon says.
+        said_us = found["time_us"]
+        offset_us = said_us + now_us() - now - wall_us() if isinstance(said_us, int) else None
+        return {**overview(self._node, now), "time": found | {"offset_us": offset_us}, "runtime": runtime}
 
 
 def _after_fork() -> None:

@@ -220,7 +220,7 @@ class StreamSockets:
             if not size:
                 self.exchange.ended(channel, "the other side has closed it", now)
                 return
-            self.exchange.received(channel, self._shared[:size], now)
+            self.exchange.received(channel, self._shared[:size], now_us())  # not before what it says came
             if size < READ_BYTES or channel.phase is ChannelPhase.CLOSED:
                 return
 

@@ -21,7 +21,7 @@ from antiphon.simulator.plan import Daemon
 from antiphon.simulator.streams import HostStreams
 from antiphon.simulator.watching import HostWatcher
 from antiphon.trace import Event, Record
-from antiphon.trace.samples import fill, link_samples
+from antiphon.trace.samples import clock_sample, fill, link_samples
 from antiphon.wire import frames
 from antiphon.wire.packet import PacketKind
 from antiphon.wire.versions import kind_of
@@ -38,6 +38,8 @@ BUSY_SLICE_STEPS = 3
 """What a busy daemon does before it looks for what has gathered: so little that the work of small clusters is
 cut into slices, too, with other events between them."""
 NEAR_EPOCH_US = 1_000_000
+TRUE_US = 1_700_000_000_000_000
+"""What a clock that is right shows when the world begins."""
 MILLION = 1_000_000
 
 Gathered = tuple[Callable[..., None], tuple[object, ...]]
@@ -163,6 +165,16 @@ class Host:
         wall_us = self._world.now_us + self.daemon.wall_us + self._step_us
         return wall_us if wall_us >= 0 else self._random.randrange(NEAR_EPOCH_US)
 
+    def step(self, step_us: int) -> None:
+        """The wall clock is set."""
+        self._step_us += step_us
+
+    def _read_system(self, node: Node) -> None:
+        """Tell a reference what its system clock shows."""
+        if node.time.system is not None:
+            shown_us = self._world.now_us + self.daemon.wall_us + self._step_us
+            node.time.read_system(shown_us, 0, self.clock_us)
+
     def crash(self) -> None:
         """The daemon is gone, and with it all sessions, whatever it had not handled and its pause."""
         if self.node is None:
@@ -259,6 +271,7 @@ class Host:
             self._turn(node)
             return
         self._count(node, "timeout")
+        self._read_system(node)
         node.timeout(self.clock_us)
         if self._streams is not None:
             self._streams.exchange.timeout(self.clock_us)
@@ -287,6 +300,7 @@ class Host:
             self._plan_turn(self._paused_until_us)
             return
         now_us = self.clock_us
+        self._read_system(node)
         clients_first = self._random.random() < 0.5
         if clients_first:
             self._read_clients()
@@ -491,6 +505,18 @@ class Host:
         self.settle()
 
     # Looking ----------------------------------------------------------------------------------------------
+
+    def tell_time(self) -> None:
+        """Put into the trace what the daemon answers a session that asks for the time."""
+        node = self.node
+        if node is None or not self.is_observed or self.is_paused:
+            return
+        self._read_system(node)
+        said = node.time.ask(self.clock_us)
+        if said is not None:
+            true_us = TRUE_US + self._world.now_us
+            self._note(Event.CLOCK, **clock_sample(node, said), true_us=true_us)
+        self.settle()
 
     def look(self) -> bool:
         """Put the state of the daemon's buffers and links into the trace; whether the buffers are empty."""

@@ -54,6 +54,13 @@ class Pause(Lasting, frozen=True):
     daemon: str
 
 
+class Step(Lasting, frozen=True):
+    """The wall clock of a daemon's machine is set while the daemon runs, and set right after a while."""
+
+    daemon: str
+    step_us: int
+
+
 class Twin(Lasting, frozen=True):
     """A second process with the name, the number and the addresses of a daemon that runs is started elsewhere
     by mistake. All daemons hear both. When it is over, both are ended and the daemon starts anew."""
@@ -178,6 +185,7 @@ AnyIncident = (
     | Restart
     | Stop
     | Pause
+    | Step
     | Twin
     | Partition
     | Heal
@@ -210,7 +218,7 @@ class Trigger(Struct, frozen=True, omit_defaults=True):
 def named(incident: AnyIncident) -> tuple[str, ...]:
     """The daemons without which an incident makes no sense."""
     match incident:
-        case Crash() | Restart() | Stop() | Pause() | Flood() | Visit() | Exodus() | Crowd():
+        case Crash() | Restart() | Stop() | Pause() | Step() | Flood() | Visit() | Exodus() | Crowd():
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons

@@ -36,6 +36,14 @@ class Daemon(Struct, frozen=True, omit_defaults=True):
     """Its deadlines are served up to so late."""
     drift_ppm: int = 0
     """By how many millionths its monotonic clock runs fast, or slow if less than 0."""
+    time_error_us: int | None = None
+    """By how much its wall clock may be wrong, as it tells others, if it is a reference."""
+
+    def config(self, address: str) -> DaemonConfig:
+        """Its table of the configuration."""
+        if self.time_error_us is None:
+            return DaemonConfig(self.name, address)
+        return DaemonConfig(self.name, address, time="reference", time_error_ms=self.time_error_us / 1_000)
 
 
 class Site(Struct, frozen=True, omit_defaults=True):
@@ -45,6 +53,8 @@ class Site(Struct, frozen=True, omit_defaults=True):
     daemons: tuple[Daemon, ...]
     latency_us: int = 50
     faults: tuple[AnyFault, ...] = ()
+    tight_us: int | None = None
+    """Within which time a packet for all of its daemons comes to all of them, if they may rely on that."""
 
 
 class Route(Struct, frozen=True, omit_defaults=True):
@@ -97,6 +107,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """What is asked of those who are well while other damage lasts."""
     peace_us: int = 0
     """How long a run goes on after the last words at least: what is to stay as it is must do so."""
+    asks_time_us: int = 0
+    """How often all daemons are asked for the time while the cluster works; 0: never."""
 
     def chance(self, what: str) -> Random:
         """The generator for one thing in this run."""
@@ -112,7 +124,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         sites = tuple(
             SiteConfig(
                 site.name,
-                tuple(DaemonConfig(daemon.name, f"127.0.0.1:{next(ports)}") for daemon in site.daemons),
+                tuple(daemon.config(f"127.0.0.1:{next(ports)}") for daemon in site.daemons),
+                tight_ms=None if site.tight_us is None else site.tight_us / 1_000,
             )
             for site in self.sites
         )

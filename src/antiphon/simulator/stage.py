@@ -24,6 +24,7 @@ from antiphon.simulator.incidents import (
     Partition,
     Pause,
     Restart,
+    Step,
     Stop,
     Trigger,
     Trouble,
@@ -74,6 +75,8 @@ class Stage:
             actor.start(self.begins_us, plan.working_us // 4)
         for incident in plan.incidents:
             world.schedule(self.begins_us + incident.at_us, self._happen, incident)
+        if plan.asks_time_us:
+            world.schedule(self.begins_us, self._ask_time)
         if plan.steady is not None:
             world.schedule(self.begins_us + plan.steady.from_us, world.note_steady, plan.steady)
         world.when_entered = self._cue
@@ -133,6 +136,8 @@ class Stage:
                 self._stop(incident)
             case Pause():
                 self.world.hosts[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
+            case Step():
+                self._step(incident)
             case Twin():
                 self._twin(incident)
             case Partition():
@@ -178,6 +183,19 @@ class Stage:
                 self.world.schedule(back_us, come_back)
 
         host.stop(self.plan.stop_bound_us, ended)
+
+    def _step(self, incident: Step) -> None:
+        host = self.world.hosts[self._number[incident.daemon]]
+        host.step(incident.step_us)
+        if incident.for_us:
+            self.world.schedule(self.world.now_us + incident.for_us, host.step, -incident.step_us)
+
+    def _ask_time(self) -> None:
+        """Ask every daemon for the time, again and again until the faults are over."""
+        if not self.is_over:
+            for host in self.world.hosts:
+                host.tell_time()
+            self.world.schedule(self.world.now_us + self.plan.asks_time_us, self._ask_time)
 
     def _twin(self, incident: Twin) -> None:
         number = self._number[incident.daemon]

@@ -54,6 +54,7 @@ def event_schema() -> Any:
         "incarnation": number, "daemon_view": number, "incarnations": numbers, "links": ArrayType(texts),
         "bundle": numbers, "lts": number, "destinations": texts, "state": text, "reason": text,
         "parts": ArrayType(texts), "bound_us": number, "peer": text, "link": MapType(text, DoubleType()),
+        "clock": MapType(text, number), "true_us": number,
         "format": text, _TORN: text,
     }  # fmt: skip
     return StructType([StructField(name, kind) for name, kind in columns.items()])

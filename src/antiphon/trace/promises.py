@@ -263,6 +263,12 @@ STEADINESS = Promise(
     "while daemons, paths or sites flap, those that are well install no more daemon views, and are without "
     "one that works for no longer, than the damping of what flaps allows",
 )
+TIME = Promise(
+    "time",
+    "the time and its bound",
+    "what daemons say the time is differs from the time of the world, or of two daemons with the same "
+    "internal time from one another, by no more than they say, and runs backwards at no daemon",
+)
 CAUSES = Promise(
     "causes",
     "no effect without its cause",

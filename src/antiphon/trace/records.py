@@ -3,7 +3,7 @@
 The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), and some of our own that speak
 of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
 (how full a daemon is), `link` (how a link does), `stop` (a daemon is told to stop, and takes leave), `steady`
-(faults last, and some daemons are well), and
+(faults last, and some daemons are well), `clock` (what a daemon says the time is), and
 `restored` (the network's faults are over). The file format is described in docs/reference/trace.md.
 """
 
@@ -50,6 +50,7 @@ class Event(StrEnum):
     STATE = "state"
     BUFFERS = "buffers"
     LINK = "link"
+    CLOCK = "clock"
     FORGED = "forged"
     STEADY = "steady"
     RESTORED = "restored"
@@ -124,6 +125,11 @@ class Record(Struct, omit_defaults=True, gc=False):
     """Link: the daemon at its other end."""
     link: dict[str, int] = {}
     """Link: name: what was counted since the daemon view began, or measured now."""
+    clock: dict[str, int] = {}
+    """Clock: `time_us` and `error_us` as it was said, and `since_us`, when the internal time of `peer` began
+    on the clock of that daemon; `state` is "reference" or "internal"."""
+    true_us: int = 0
+    """Clock: the time of the world; 0 where that is not known."""
 
     @property
     def rank(self) -> int:

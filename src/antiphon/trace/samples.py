@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from antiphon.core.clock.reading import Said
 from antiphon.core.links.site import SiteLink
 from antiphon.core.node import Node
 from antiphon.core.status import buffers
@@ -25,6 +26,15 @@ _TURNS = ("tokens", "tokens_resent")
 def fill(node: Node) -> dict[str, tuple[int, int]]:
     """Every buffer: (in use, limit)."""
     return {name: (gauge["bytes"], gauge["limit"]) for name, gauge in buffers(node).items()}
+
+
+def clock_sample(node: Node, said: Said) -> dict[str, object]:
+    """The fields of a `clock` record: what a daemon says the time is."""
+    return {
+        "state": "reference" if said.basis.is_external else "internal",
+        "peer": node.config.daemon_names[said.basis.root],
+        "clock": {"time_us": said.time_us, "error_us": said.error_us, "since_us": said.basis.since_us},
+    }
 
 
 def link_samples(node: Node, time_us: int) -> Iterator[Record]:

@@ -4,13 +4,14 @@ Every frame begins with its length (4 bytes, the length field included) and its 
 frame is a bundle as in `bundle`; a control frame carries one of the values below as MessagePack.
 
 A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
-bundles, Join, Leave, AskStatus and Disconnect in any order; the daemon sends bundles, View, Signal, Left,
-Status, Problem and, to sessions that want it, Slow. Goodbye is the daemon's last frame and has the reason.
+bundles, Join, Leave, AskStatus, AskTime and Disconnect in any order; the daemon sends bundles, View, Signal,
+Left, Status, Time, Problem and, to sessions that want it, Slow. Goodbye is the daemon's last frame and has
+the reason.
 
 The papers leave the connection of a client open; what it is told of views and signals follows thesis 2.2.4.
 """
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from struct import Struct as Layout
 from typing import Annotated
 
@@ -77,6 +78,7 @@ class Disconnect(Struct, frozen=True, tag="disconnect"):
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+_Time = Annotated[int, msgspec.Meta(ge=0, le=limits.COUNTER_MAX)]
 
 
 class AskStatus(Struct, frozen=True, tag="ask-status", omit_defaults=True):
@@ -93,6 +95,13 @@ class AskStatus(Struct, frozen=True, tag="ask-status", omit_defaults=True):
     """No more than so many members of each group are wanted; None: all that fit."""
     sessions: _Count | None = None
     """No more than so many sessions are wanted; None: all that fit."""
+
+
+class AskTime(Struct, frozen=True, tag="ask-time"):
+    """Ask for the time; answered by Time, which may overtake other frames."""
+
+    number: _Time = 0
+    """Of the question; the answer has the same."""
 
 
 class Welcome(Struct, frozen=True, tag="welcome"):
@@ -145,6 +154,29 @@ class Status(Struct, frozen=True, tag="status"):
     json: bytes
 
 
+class TimeBasis(StrEnum):
+    """Whose time it is."""
+
+    UNKNOWN = "unknown"
+    REFERENCE = "reference"
+    """The time of the world, by a daemon whose system clock is disciplined."""
+    INTERNAL = "internal"
+    """The time on which the daemons of one view agree, by the clock of one of them."""
+
+
+class Time(Struct, frozen=True, tag="time", omit_defaults=True):
+    """The time when the daemon wrote this, and by how much it may be wrong."""
+
+    basis: TimeBasis = TimeBasis.UNKNOWN
+    root: str = ""
+    """The reference, or the daemon whose clock is the internal time."""
+    time_us: _Time = 0
+    """Since 1970."""
+    error_us: _Time = 0
+    number: _Time = 0
+    """Of the question."""
+
+
 class SlowFrame(Struct, frozen=True, tag="slow"):
     """Too much output waits for this session, or no longer; it may overtake other frames."""
 
@@ -165,9 +197,19 @@ class Goodbye(Struct, frozen=True, tag="goodbye"):
     reason: str
 
 
-FromClient = Connect | Join | Leave | Disconnect | AskStatus
+FromClient = Connect | Join | Leave | Disconnect | AskStatus | AskTime
 FromDaemon = (
-    Welcome | Refuse | ViewFrame | SignalFrame | LeftFrame | Accepted | Status | SlowFrame | Problem | Goodbye
+    Welcome
+    | Refuse
+    | ViewFrame
+    | SignalFrame
+    | LeftFrame
+    | Accepted
+    | Status
+    | Time
+    | SlowFrame
+    | Problem
+    | Goodbye
 )
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -11,7 +11,8 @@
      8     2    sender         daemon number
     10     2    receiver       daemon number; EVERYBODY: all members of the sender's ring
     12     4    incarnation    of the sender's process
-    16     8    view           the daemon view to whose links the packet belongs; 0: none (BEAT, PROPOSAL)
+    16     8    view           the daemon view to whose links the packet belongs; 0: none (BEAT, PROPOSAL,
+                               CLOCK)
     24     8    counter        of the sending process, from 1: no two of its datagrams have the same one
     32     8    number         DATA: place on this link, from 1; PIECE: that of the packet it is a part of.
                                ACK: 1 asks for an answer. HELLO: in the answer to a padded one, the size of
@@ -34,7 +35,7 @@ packet (4), offset (4), bytes from there: a part of a packet that no longer gets
 (8), highest number sent (8), how long ago the newest packet came, in microseconds (4), the number of that
 packet (8), how many different packets have come in all (8). NACK body: aru (8), count (2), count x (first
 number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD bodies: see
-`token`.
+`token`; CLOCK bodies: see `clock`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
@@ -130,6 +131,8 @@ class PacketKind(IntEnum):
     """The answer to a probe, sent by unicast."""
     PIECE = 13
     """A part of a data packet that is retransmitted, where packets of its size got through once."""
+    CLOCK = 14
+    """What the sender knows of the time, see `clock`."""
 
 
 class ItemType(IntEnum):
@@ -144,13 +147,14 @@ class ItemType(IntEnum):
 # Plain numbers for the tests that every packet goes through: an enum's member costs a look-up each time.
 KIND_DATA = int(PacketKind.DATA)
 _KIND_ACK = int(PacketKind.ACK)
+KIND_CLOCK = int(PacketKind.CLOCK)
 KINDS_OF_MEMBERSHIP = (int(PacketKind.BEAT), int(PacketKind.PROPOSAL))
 _CARRYING = (KIND_DATA, int(PacketKind.UNRELIABLE))
 _LOOSE = tuple(
     int(kind)
     for kind in (
         PacketKind.BEAT, PacketKind.PROPOSAL, PacketKind.TOKEN, PacketKind.HURRY, PacketKind.HELD,
-        PacketKind.PROBE, PacketKind.PROBED,
+        PacketKind.PROBE, PacketKind.PROBED, PacketKind.CLOCK,
     )
 )  # fmt: skip
 _FRAGMENT_TYPE = int(ItemType.FRAGMENT)
@@ -289,7 +293,7 @@ class Nack(Struct, frozen=True):
 
 
 class Loose(Struct, frozen=True):
-    """A packet whose body is read elsewhere: of the membership, or a ring's TOKEN, HURRY or HELD."""
+    """A packet whose body is read elsewhere: of the membership, a ring's TOKEN, HURRY or HELD, a CLOCK."""
 
     head: Head
     body: bytes

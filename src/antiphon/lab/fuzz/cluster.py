@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from antiphon.client import ask_status
 from antiphon.config import Config, LinkConfig, Settings, SiteConfig, as_toml, build
@@ -44,6 +45,8 @@ def fuzz_config(directory: Path) -> Config:
     daemons = (
         local_config(1, directory, daemons=sum(SITES.values()), tcp=True, protocol="tcp").sites[0].daemon
     )
+    first = structs.replace(daemons[0], time="reference")  # so that they tell one another the time
+    daemons = (first, *daemons[1:])
     sites = []
     for name, count in SITES.items():
         sites.append(SiteConfig(name=name, daemon=daemons[:count]))

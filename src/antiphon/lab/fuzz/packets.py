@@ -15,7 +15,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.lab.fuzz.mutate import Unencodable
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
-from antiphon.wire import membership, packet, streams, token
+from antiphon.wire import clock, membership, packet, streams, token
 from antiphon.wire.bundle import Header
 from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import (
@@ -37,9 +37,20 @@ from antiphon.wire.token import Token
 
 UDP_KINDS = (
     "bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "ack", "nack",
-    "beat", "proposal", "token", "hurry", "held", "probe", "probed", "piece",
+    "beat", "proposal", "token", "hurry", "held", "probe", "probed", "piece", "clock",
 )  # fmt: skip
-STREAM_KINDS = ("bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "beat", "proposal")
+STREAM_KINDS = (
+    "bundle",
+    "part",
+    "update",
+    "skip",
+    "pressure",
+    "unreliable",
+    "hello",
+    "beat",
+    "proposal",
+    "clock",
+)
 """Kinds that go over a connection between daemons."""
 GREETING, BREAKING = "greeting", "breaking"
 """Kinds of such a connection that are no packets: greetings of callers, and frames that end it."""
@@ -48,7 +59,7 @@ _PLAIN = {
     PacketKind.HELLO: "hello", PacketKind.ACK: "ack", PacketKind.NACK: "nack", PacketKind.BEAT: "beat",
     PacketKind.PROPOSAL: "proposal", PacketKind.TOKEN: "token", PacketKind.HURRY: "hurry",
     PacketKind.HELD: "held", PacketKind.PROBE: "probe", PacketKind.PROBED: "probed",
-    PacketKind.PIECE: "piece",
+    PacketKind.PIECE: "piece", PacketKind.CLOCK: "clock",
 }  # fmt: skip
 
 
@@ -180,6 +191,8 @@ def _loose(found: Loose, daemons: int) -> Any:
             return token.parse_token(found.body)
         case PacketKind.HELD:
             return Held(token.parse_held(found.body))
+        case PacketKind.CLOCK:
+            return clock.parse(found.body, daemons)
         case _:
             return Unread(found.body)
 
@@ -242,6 +255,8 @@ def _encoded(write: Callable[[], bytes]) -> bytes:
 
 
 _BITS: dict[type[Struct], dict[str, int]] = {
+    clock.ClockPacket: {"basis": 8, "flags": 8, "root": 16, "wanted_s": 8},
+    clock.Arrival: {"daemon": 16, "incarnation": 32, "ago_us": 32},
     Update: {"source": 16, "serial": 32},
     Skip: {"source": 16},
     Pressure: {"source": 16, "daemon": 16, "serial": 32},
@@ -297,6 +312,9 @@ def _body(body: Any, prefix: bytes) -> bytes:
             return membership.encode(body)
         case Held():
             return token.encode_held(body.serial % 2**64)
+        case clock.ClockPacket():
+            arrivals = tuple(map(_narrowed, body.arrivals))
+            return clock.encode(msgspec.structs.replace(_narrowed(body), arrivals=arrivals))
         case Unread():
             return bytes(body.body)
     raise Unencodable

@@ -63,7 +63,7 @@ class FuzzPlan(Struct, frozen=True):
         """The number of mutants in a spell: small enough that every kind has its turn.
 
         >>> FuzzPlan("udp", 0, 300, 10.0).size, FuzzPlan("udp", 0, 300_000, 10.0).size
-        (18, 5000)
+        (17, 5000)
         """
         return max(1, min(SPELL_MUTANTS, -(-self.mutants // len(KINDS[self.door]))))
 

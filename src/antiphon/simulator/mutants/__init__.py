@@ -6,6 +6,7 @@ oracle or in the scenarios.
 """
 
 from antiphon.simulator.mutants.allowance import ALLOWANCE
+from antiphon.simulator.mutants.clocks import CLOCKS
 from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.gathering import GATHERING
 from antiphon.simulator.mutants.groups import GROUPS
@@ -25,5 +26,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE, *LINKS, *PATHS,
+    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS,
 )  # fmt: skip

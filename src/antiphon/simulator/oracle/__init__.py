@@ -28,6 +28,7 @@ from antiphon.simulator.oracle import (
     standstill,
     steadiness,
     termination,
+    time,
     transitional_set,
     transitional_signals,
     virtual_synchrony,
@@ -42,7 +43,7 @@ PROPERTIES: tuple[Property, ...] = in_order(
         agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity,
         membership_agreement, membership_precision, no_duplication, one_order, planned_stop, pressure,
         reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill, steadiness,
-        termination, transitional_set, transitional_signals, virtual_synchrony,
+        termination, time, transitional_set, transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

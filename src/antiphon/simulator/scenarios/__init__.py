@@ -9,6 +9,7 @@ from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
+    clocks,
     crowds,
     far,
     focused,
@@ -66,6 +67,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "holes": holes.holes,
     "far": far.far,
     "narrow": narrow.narrow,
+    "clocks": clocks.clocks,
 }
 
 
