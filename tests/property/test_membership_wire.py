@@ -11,7 +11,8 @@ from small_worlds import Cluster
 
 from antiphon import limits
 from antiphon.core.membership import recovery
-from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, to_ranges
+from antiphon.core.ordering.ranges import to_ranges
+from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.overlay.topology import component
 from antiphon.errors import BadFrame, BadPacket

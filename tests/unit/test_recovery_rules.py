@@ -1,19 +1,15 @@
 """What the members of a view owe one another at its end, worked out from tables of who has what."""
 
+import tracemalloc
+
 import msgspec
 import pytest
 
 from antiphon import limits
 from antiphon.core.membership.recovery import MemberState, Recovery, control_bundle
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.state import (
-    OrderState,
-    SourceState,
-    encode_state,
-    numbers,
-    parse_state,
-    to_ranges,
-)
+from antiphon.core.ordering.ranges import numbers, to_ranges
+from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.service import Service
 from antiphon.wire import bundle, packet
@@ -292,6 +288,17 @@ def test_the_earliest_hole_of_any_source_counts() -> None:
         1: state(known(8, 1, 70, 3, ahead=(3,)), known(9, 1, 40, 3, ahead=(3,))),
     }
     assert recovery_of(0, VIEW, states, lost=(8, 9)).committed_line == 40
+
+
+def test_a_number_that_is_far_ahead_costs_no_memory() -> None:
+    """A forged packet makes it known; each number before it is lacking."""
+    far = known(9, 2, 20, 2 + limits.OUTSTANDING_MAX, retained=(2,))
+    tracemalloc.start()
+    recovery = recovery_of(0, VIEW, {0: state(far), 1: state(far)})
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert recovery.committed_line == 20, "the first number that nobody has is a hole"
+    assert peak_bytes < 1_000_000
 
 
 # Before or after the signal -------------------------------------------------------------------------------

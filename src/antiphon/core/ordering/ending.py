@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 
 from antiphon import limits
 from antiphon.core.ordering.order import Duties
-from antiphon.core.ordering.state import OrderState, SourceState, numbers
+from antiphon.core.ordering.ranges import Ranged, numbers, union
+from antiphon.core.ordering.state import OrderState, SourceState
 from antiphon.core.overlay.topology import Segment
 
 
@@ -33,7 +34,9 @@ class SymmetricEnding:
         self.stable_line = max(state.stable for state in told)
         self.last_line = max(state.clock for state in told)
         self._duties: dict[int, Duties] = {}
-        self._retaining: dict[int, dict[int, list[int]]] = {}  # source -> number -> members that retain it
+        self._retaining: dict[
+            int, list[tuple[int, Ranged]]
+        ] = {}  # source -> members by duty, what they retain
         sources: dict[int, dict[int, SourceState]] = {}
         for daemon, state in self._states.items():
             for known in state.sources:
@@ -47,35 +50,22 @@ class SymmetricEnding:
 
     def _look_at(self, source: int, known: dict[int, SourceState]) -> int | None:
         """Find the members that lack and retain each of a source's bundles; the number of the first hole."""
-        lowest = min((known[daemon].contiguous if daemon in known else 0) for daemon in self.together)
         highest = max((state.known for state in known.values()), default=0)
-        highest = min(highest, lowest + limits.OUTSTANDING_MAX)
-        retaining: dict[int, list[int]] = {}
-        for daemon in self._by_duty(source):
-            if daemon in known:
-                for number in numbers(known[daemon].retained):
-                    retaining.setdefault(number, []).append(daemon)
+        come = {daemon: _come(known.get(daemon)) for daemon in sorted(self.together)}
+        retaining = [
+            (daemon, Ranged(known[daemon].retained)) for daemon in self._by_duty(source) if daemon in known
+        ]
         self._retaining[source] = retaining
-        lacking: dict[int, list[int]] = {}
-        for daemon in sorted(self.together):
-            start = known[daemon].contiguous + 1 if daemon in known else 1
-            come = set(numbers(known[daemon].ahead)) if daemon in known else set()
-            for number in range(start, highest + 1):
-                if number not in come:
-                    lacking.setdefault(number, []).append(daemon)
-        duties: Duties = {}
-        first_hole: int | None = None
-        for number in range(lowest + 1, highest + 1):
-            who = lacking.get(number)
-            if who is None:
-                continue
-            having = retaining.get(number)
-            if having is None:
-                first_hole = number if first_hole is None else first_hole
-            elif having[0] == self.me:
-                duties[number] = who
-        self._duties[source] = duties
-        return first_hole
+        self._duties[source] = duties = {}
+        mine = known.get(self.me)
+        for number in numbers(mine.retained if mine is not None else ()):
+            if self.retaining(source, number)[0] == self.me:
+                who = [daemon for daemon, its in come.items() if number not in its]
+                if who:
+                    duties[number] = who
+        there = Ranged(union(one for _, its in retaining for one in its.ranges))
+        holes = (there.first_without(gap) for its in come.values() for gap in its.gaps(highest))
+        return min((hole for hole in holes if hole is not None), default=None)
 
     def _by_duty(self, source: int) -> list[int]:
         """The members in the order in which they retransmit a source's bundles: its first daemon first."""
@@ -87,7 +77,7 @@ class SymmetricEnding:
 
     def retaining(self, source: int, number: int) -> list[int]:
         """See `order.Ending`."""
-        return self._retaining.get(source, {}).get(number, [])
+        return [daemon for daemon, its in self._retaining.get(source, ()) if number in its]
 
     def has_delivered(self, daemon: int, place: int) -> bool:
         """See `order.Ending`."""
@@ -106,6 +96,14 @@ class SymmetricEnding:
             if state is not None and state.delivered > line:
                 line = state.delivered
         return line
+
+
+def _come(state: SourceState | None) -> Ranged:
+    """The numbers that have come to a member, or are for other sites."""
+    if state is None:
+        return Ranged(())
+    before = ((1, state.contiguous),) if state.contiguous else ()
+    return Ranged((*before, *((first, last) for first, last, _ in state.ahead if last > state.contiguous)))
 
 
 def _complete_line(known: Mapping[int, SourceState], first_hole: int | None) -> int:

@@ -3,18 +3,12 @@
 Follows: thesis 6.1.9, figure 6.12 (the STATETRANS message).
 """
 
-from collections.abc import Iterable, Iterator
-
 import msgspec
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.core.ordering.ranges import Ranges, StampedRanges
 from antiphon.errors import BadFrame
-
-Ranges = tuple[tuple[int, int], ...]
-"""Numbers as (first, last) pairs, ascending and apart from one another."""
-StampedRanges = tuple[tuple[int, int, int], ...]
-"""The same as (first, last, lts): the bundles after `last` were born after `lts`."""
 
 
 class SourceState(Struct, frozen=True, array_like=True):
@@ -78,28 +72,3 @@ def _check_source(told: SourceState) -> None:
             end = last
         if ranges and end - ranges[0][0] > limits.OUTSTANDING_MAX:
             raise BadFrame("state: impossible numbers")
-
-
-def to_ranges(numbers: Iterable[int]) -> Ranges:
-    """Ascending numbers as ranges.
-
-    >>> to_ranges([1, 2, 3, 7])
-    ((1, 3), (7, 7))
-    """
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], number)
-        elif not ranges or number > ranges[-1][1]:
-            ranges.append((number, number))
-    return tuple(ranges)
-
-
-def numbers(ranges: Ranges | StampedRanges) -> Iterator[int]:
-    """Every number in the ranges.
-
-    >>> [*numbers(((1, 3), (7, 7)))]
-    [1, 2, 3, 7]
-    """
-    for first, last, *_ in ranges:
-        yield from range(first, last + 1)

@@ -21,8 +21,9 @@ from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.order import Ending, Sender
+from antiphon.core.ordering.ranges import to_ranges
 from antiphon.core.ordering.stability import Lines
-from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, to_ranges
+from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
 from antiphon.core.overlay.topology import Segment
 from antiphon.service import CAUSAL, RELIABLE, SAFE
 from antiphon.wire.bundle import Flag, Header

@@ -13,7 +13,8 @@ from antiphon.core.ordering import ending
 from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
-from antiphon.core.ordering.state import SourceState, numbers, parse_state, to_ranges
+from antiphon.core.ordering.ranges import numbers, to_ranges
+from antiphon.core.ordering.state import SourceState, parse_state
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.service import Service
 from antiphon.simulator.mutants.mutant import Mutant, Original
