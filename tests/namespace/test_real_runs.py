@@ -75,7 +75,7 @@ def test_every_promise_is_kept_while_each_kind_of_fault_happens_once(tmp_path: P
     outcome = judged(plan_called(SHORT), tmp_path)
     trace = outcome.trace
     # Stops have a plan of their own.
-    unseen = {Event.LINK, Event.SLOW, Event.FORGED, Event.STEADY, Event.STOP}
+    unseen = {Event.CLOCK, Event.LINK, Event.SLOW, Event.FORGED, Event.STEADY, Event.STOP}
     assert frozenset(Event) - unseen == {record.event for record in trace.records}
     assert causes(trace) >= {"join", "leave", "network", "merge"}
     assert {record.service for record in trace.records if record.event is Event.DELIVER} >= ORDERED_SERVICES

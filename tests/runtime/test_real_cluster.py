@@ -160,7 +160,7 @@ class Run:
         assert_promises_kept(self.config, seed, diaries, self.witnessed, expected)
 
 
-SIMULATED = {Event.SLOW, Event.FORGED, Event.STEADY}
+SIMULATED = {Event.CLOCK, Event.SLOW, Event.FORGED, Event.STEADY}
 """Told by the simulator only."""
 CALM = (
     frozenset(Event)
