@@ -469,3 +469,11 @@ def test_every_kind_of_value_is_written() -> None:
         Settings(name=hostile, suspect_ms=1_500.0, check_addresses=False),
     )
     assert config.parse(config.as_toml(built)) == built
+
+
+def test_a_word_that_is_none_of_those_that_may_be_left_out_has_its_reason() -> None:
+    text = (
+        '[[site]]\nname = "s"\n[[site.daemon]]\nname = "d"\naddress = "127.0.0.1:4800"\ntime = "refrence"\n'
+    )
+    with pytest.raises(ConfigError, match="reference"):
+        config.parse(text, "a file")

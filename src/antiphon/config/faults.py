@@ -43,6 +43,14 @@ class Fault(Exception):
         self.what = what
 
 
+def _choices(hint: object) -> list[str]:
+    """The words that a literal allows, also one that may be left out."""
+    found: list[str] = []
+    for choice in get_args(hint):
+        found += [choice] if isinstance(choice, str) else _choices(choice)
+    return found
+
+
 def read_complaint(error: str) -> Fault:
     """msgspec's complaint as a place and an expectation in the words of TOML."""
     what, _, path = error.partition(" - at `$")
@@ -56,7 +64,7 @@ def read_complaint(error: str) -> Fault:
         known = ", ".join(_TABLES[names].__struct_fields__)
         return Fault((*key, unknown[1]), f"unknown key; expected one of: {known}")
     if what.startswith("Invalid enum value "):
-        known = ", ".join(get_args(get_type_hints(_TABLES[names[:-1]])[names[-1]]))
+        known = ", ".join(_choices(get_type_hints(_TABLES[names[:-1]])[names[-1]]))
         return Fault(key, f"expected one of: {known}")
     words = re.sub(r"`([^`]*)`", lambda match: _WORDS.get(match[1], match[1]), what)
     return Fault(key, words[:1].lower() + words[1:])
