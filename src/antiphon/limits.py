@@ -41,6 +41,13 @@ BUNDLE_MAX_BYTES = FRAME_MAX_BYTES + 4_096
 EXTENSIONS_MAX_BYTES = 4_096
 """All extensions of one bundle's header: a causal history with three entries of 20 bytes for each of 64 sites
 fits, and the largest message with its header, names and extensions is still no larger than a frame may be."""
+HISTORY_MAX_BYTES = 2_048
+"""The causal history of one bundle, some 130 causes. One with more names the newest of them, and instead of
+the others a floor: then it is delivered no later than an agreed bundle, and not much earlier."""
+PAST_CAUSES_MAX = 1_024
+"""Causes that a daemon keeps of one session's past; of more than these, older ones become a floor, too."""
+PAST_SENDERS_MAX = 256
+"""Senders whose newest bundles a session has got since its past was last put together."""
 CONTROL_FRAME_MAX_BYTES = 1024 * 1024
 """Control frames carry names and lists of members, never payloads."""
 SENT_MAX_US = 7_258_118_399_999_999

@@ -22,7 +22,7 @@ class Service(IntEnum):
     FIFO = 2
     """Reliable, and after everything that the same session sent before."""
     CAUSAL = 3
-    """FIFO, and after everything that its sender had seen (today with the guarantees of AGREED)."""
+    """FIFO, and after everything that its sender had sent or got before, and nothing else."""
     AGREED = 4
     """Causal, and everywhere in the same order, across all groups."""
     SAFE = 5
@@ -31,7 +31,7 @@ class Service(IntEnum):
     @property
     def is_ordered(self) -> bool:
         """Whether the message takes its place in the one agreed order."""
-        return self >= Service.CAUSAL
+        return self >= Service.AGREED
 
     @classmethod
     def parse(cls, word: str) -> "Service":

@@ -203,13 +203,14 @@ def test_what_is_no_beat_or_proposal_has_its_reason() -> None:
 # What travels in bundles of the daemons themselves --------------------------------------------------------
 
 SOURCE_VECTOR = octets(
-    "96                  # array of six",
+    "97                  # array of seven",
     "02                  # source",
     "05                  # everything up to this number has come",
     "CD0402              # lts up to which it is complete",
     "09                  # the greatest number known to exist",
     "91 93 07 08 CD0403  # beyond a gap: 7 and 8, and the lts of 8",
     "91 92 04 08         # at hand: 4 to 8",
+    "91 92 06 06         # delivered ahead of its place: 6",
 )
 STATE_VECTOR = octets(
     "95                  # array of five",
@@ -228,7 +229,7 @@ ORDER_STATE = OrderState(
     clock=0x00010800,
     delivered=0x00010402,
     stable=0x00010400,
-    sources=(SourceState(2, 5, 0x402, 9, ((7, 8, 0x403),), ((4, 8),)),),
+    sources=(SourceState(2, 5, 0x402, 9, ((7, 8, 0x403),), ((4, 8),), ((6, 6),)),),
 )
 STATE = recovery.MemberState(
     view=0x00010002,

@@ -16,12 +16,8 @@ def test_the_numbers_are_part_of_the_wire() -> None:
     assert [int(service) for service in Service] == [0, 1, 2, 3, 4, 5]
 
 
-def test_only_causal_and_stronger_have_a_place_in_the_one_order() -> None:
-    assert {service for service in Service if service.is_ordered} == {
-        Service.CAUSAL,
-        Service.AGREED,
-        Service.SAFE,
-    }
+def test_only_agreed_and_safe_have_a_place_in_the_one_order() -> None:
+    assert {service for service in Service if service.is_ordered} == {Service.AGREED, Service.SAFE}
 
 
 @pytest.mark.parametrize("service", Service)

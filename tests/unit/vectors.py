@@ -35,7 +35,7 @@ def head_of(kind: PacketKind, number: int = 0, view: int = 0x00000F0000001402) -
 def head_vector(kind: str, number: str, view: str = "00000F0000001402", counter: int = COUNTER) -> bytes:
     return octets(
         "A7          # magic",
-        "07          # version",
+        "08          # version",
         f"{kind}     # kind",
         "00          # seal: plain",
         "D1E57001    # digest",

@@ -20,6 +20,7 @@ from antiphon.service import UNRELIABLE
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header, Start
 from antiphon.wire.events import GroupEvent, parse_event
+from antiphon.wire.history import history_of
 from antiphon.wire.packet import KIND_DATA, Data, Fragment, Pressure, Skip, Update
 
 
@@ -120,6 +121,8 @@ class Intake:
                 raise BadFrame("late bundle: of another source")
             engine.reach.check_entry(late, now_us)
         entry = Entry(source, header, data)
+        if header.extensions:
+            entry.history = history_of(header)
         # What others send in the new view comes after all that is still to do for it here.
         situation = self._situation
         is_early = situation.is_between_views and not header.flags & Flag.CONTROL
@@ -127,6 +130,8 @@ class Intake:
         if not engine.order.receive(entry, in_order=in_order):
             self._counters["bundle: duplicate"] += 1
             return
+        if entry.history is not None:
+            engine.histories.begin()
         if late is not None:
             engine.order.receive_late(late)
         elif event is not None:

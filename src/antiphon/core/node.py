@@ -129,6 +129,7 @@ class Node:
         self.engine = self._engine_of(alone, alone.id, now_us)
         self.order: Order = self.engine.order
         """The order of the installed view."""
+        self.delivery.histories = self.engine.histories
         self._origin = self._origin_in(self.engine)
         self._new_origin = self._origin  # of the view that is being formed, if one is
         self._passage = WorkingPassage(self, alone.id, self._origin)
@@ -429,15 +430,13 @@ class Node:
         recovery = changeover.recovery
         assert recovery is not None
         transition = Transition(
-            self.me, self.view.id, changeover.new.view.id, self.order, recovery,
-            delivery=self.delivery, dispatcher=self._dispatcher, merging=self.regrouping.merging,
-            observer=self._observer,
+            self.me, self.view.id, changeover.new.view.id, self.order, recovery, delivery=self.delivery,
+            dispatcher=self._dispatcher, merging=self.regrouping.merging, observer=self._observer,
         )  # fmt: skip
+        self.delivery.histories = self._changeover = None
         self.regrouping.leave(transition)
-        self._changeover = None
         self._commitment = Commitment(self.me)
-        self.engine = changeover.new
-        self.order = self.engine.order
+        self.engine, self.order = changeover.new, changeover.new.order
         self._origin = self._new_origin
         self._passage = WorkingPassage(self, self.view.id, self._origin)
         for session in self.sessions:
@@ -454,6 +453,7 @@ class Node:
 
     def ended(self, transition: Transition) -> None:
         """Everything of the old view is done."""
+        self.delivery.histories = self.engine.histories
         if transition.dropped_bundles:
             self.counters["bundle: after a hole"] += transition.dropped_bundles
         if self._observer is not None:

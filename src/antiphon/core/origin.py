@@ -18,10 +18,11 @@ from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.recovery import control_bundle
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.entry import Entry
-from antiphon.service import UNRELIABLE, Service
+from antiphon.service import CAUSAL, UNRELIABLE, Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent, late_bundle
+from antiphon.wire.history import history_of
 from antiphon.wire.packet import Fragment
 
 
@@ -51,6 +52,7 @@ class Origin:
         self._everywhere = engine.everywhere
         self._sites = {name: config.site_of(number) for number, name in enumerate(config.daemon_names)}
         self._site_of = config.site_of
+        self._histories = engine.histories
         self._control_number = 0  # of our last bundle that is no session's
         self._unreliable_number = 0
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
@@ -116,10 +118,11 @@ class Origin:
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must not overtake a join of ours that is under way: it is for the same group, or
-        it may have to come after a bundle of the same session that is retransmitted because of the join."""
+        it may have to come after a bundle that is retransmitted because of the join: a FIFO one after one of
+        the same session, a causal one after any."""
         if not self._joining:
             return False
-        return header.service is Service.FIFO or any(
+        return header.service in (Service.FIFO, CAUSAL) or any(
             name in self._joining for name in bundles.parse_names(header.names)[1:]
         )
 
@@ -158,6 +161,10 @@ class Origin:
     ) -> Entry:
         order = self._order
         number, lts, aru = order.stamp()
+        if session and (header.service is CAUSAL or self._histories.is_active):
+            self._histories.begin()
+            told = self._histories.stamp(session, number, lts, destinations)
+            data, header = bundles.extend(data, header, told)
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session, self._incarnation, sequence, number, previous, lts, aru, destinations,
@@ -167,6 +174,8 @@ class Origin:
         if self._observer is not None:
             self._observer.sent(self._view_id, stamped)
         entry = Entry(self._source, stamped, data)
+        if stamped.extensions:
+            entry.history = history_of(stamped)
         order.receive(entry, bool(self._joining) and self.keeps_order(stamped))
         self._forwarder.bundle(
             Fragment(self._source, number, destinations, header.length, 0, data),
@@ -182,6 +191,9 @@ class Origin:
         header, data = pending.header, pending.bundle
         self._unreliable_number += 1
         order = self._order
+        if self._histories.is_active:
+            told = self._histories.look(session.number, order.clock)
+            data, header = bundles.extend(data, header, told)
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
             self._me, session.number, self._incarnation, session.sequence, self._unreliable_number, 0,

@@ -80,10 +80,27 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             "stable_bytes_per_s": node.admission.allowance.rate_bytes_per_s,
             "stable_after_us": node.admission.allowance.least_us,
         },
+        "causal": _causal(node),
         "time": node.time.describe(now_us),
         "counters": dict(sorted(node.counters.items())),
         "buffers": buffers(node),
         "rounds": rounds(node, now_us),
+    }
+
+
+def _causal(node: "Node") -> dict[str, object]:
+    """What is kept and told of causal histories in the installed view; nothing, until a causal message is
+    sent in it."""
+    histories, queue = node.engine.histories, node.engine.order.causal
+    return {
+        "is_active": histories.is_active,
+        "causes_kept": histories.kept_causes,
+        "histories_told": histories.told,
+        "causes_told": histories.told_causes,
+        "largest_bytes": histories.largest_bytes,
+        "cut_short": histories.cut_short,
+        "ahead_of_place": queue.overtook,
+        "waiting": queue.waiting_count,
     }
 
 

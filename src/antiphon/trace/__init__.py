@@ -2,6 +2,7 @@
 
 from antiphon.trace.merging import merge
 from antiphon.trace.records import (
+    CAUSAL_SERVICES,
     FIFO_SERVICES,
     FORMAT,
     ORDERED_SERVICES,
@@ -17,6 +18,7 @@ from antiphon.trace.records import (
 from antiphon.trace.runs import Trace, read
 
 __all__ = [
+    "CAUSAL_SERVICES",
     "FIFO_SERVICES",
     "FORMAT",
     "ORDERED_SERVICES",

@@ -235,6 +235,12 @@ MEMBERSHIP_AGREEMENT_OF_DAEMONS = Promise(
     "membership agreement (daemons)",
     "two daemons that install the same view install the same members, incarnations and links",
 )
+NEEDLESS = Promise(
+    "needless",
+    "no needless waiting",
+    "a daemon delivers a causal bundle as soon as it has it and has delivered everything in its sender's "
+    "past that is for this daemon",
+)
 BOUNDED = Promise("bounded", "buffers", "every buffer stays within its limit, and all are empty at the end")
 WAIT_MAX_US = 100_000
 """How long a message may be ready for its place in the order and not get it, while nothing of its daemon is

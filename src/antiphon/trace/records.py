@@ -23,7 +23,8 @@ Bundle = tuple[int, int, int]
 
 RELIABLE_SERVICES = frozenset(("reliable", "fifo", "causal", "agreed", "safe"))
 FIFO_SERVICES = frozenset(("fifo", "causal", "agreed", "safe"))
-ORDERED_SERVICES = frozenset(("causal", "agreed", "safe"))
+CAUSAL_SERVICES = frozenset(("causal", "agreed", "safe"))
+ORDERED_SERVICES = frozenset(("agreed", "safe"))
 
 
 class Event(StrEnum):
@@ -106,6 +107,12 @@ class Record(Struct, omit_defaults=True, gc=False):
     lts: int = 0
     """The lts of the bundle in ssend, sdeliver and hold, and of the bundle that brought the message in
     deliver."""
+    causes: int = 0
+    """Ssend: how many causes the history of the bundle names."""
+    floor: int = 0
+    """Ssend: everything up to this lts counts as its past, too, because no more is known of it."""
+    stable: int = 0
+    """Ssend: the same, and it had come to all daemons for which it was."""
     place: int = 0
     """Sdeliver: where the bundle stands in the agreed order; 0: at its lts."""
     destinations: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from antiphon.core.view import DaemonView
 from antiphon.service import Service
 from antiphon.trace.records import Bundle, Event, Identity, Record
 from antiphon.wire.bundle import Flag, Header, parse_names
+from antiphon.wire.history import history_of
 
 UNSPOKEN = Flag.LATE | Flag.CONTROL | Flag.ORDER
 """Bundles in which daemons help one another; nothing above the membership hears of them."""
@@ -105,14 +106,15 @@ class Watcher(Observer):
         stamps = 1 if header.flags & Flag.BATCH else 0  # numbered like a message, and none
         if not header.flags & ~Flag.CLIENT:
             message = (header.daemon, header.incarnation, header.session, header.sequence + stamps)
-        self._records.append(
-            Record(
-                len(self._records), self._clock(), event, self._name,
-                groups=parse_names(header.names)[1:], message=message, count=header.message_count - stamps,
-                service=SERVICE_WORDS[header.service], bundle=bundle, lts=header.lts,
-                destinations=destinations, place=0 if place == header.lts else place,
-            )
+        record = Record(
+            len(self._records), self._clock(), event, self._name,
+            groups=parse_names(header.names)[1:], message=message, count=header.message_count - stamps,
+            service=SERVICE_WORDS[header.service], bundle=bundle, lts=header.lts,
+            destinations=destinations, place=0 if place == header.lts else place,
         )  # fmt: skip
+        if event is Event.SSEND and header.extensions:
+            _note_history(record, header)
+        self._records.append(record)
 
     def _at(self, sites: int) -> tuple[str, ...]:
         """The daemons of the view at these sites."""
@@ -126,3 +128,13 @@ class Watcher(Observer):
     def _names(self, daemons: tuple[int, ...]) -> tuple[str, ...]:
         names = self._config.daemon_names
         return tuple(names[daemon] for daemon in daemons)
+
+
+def _note_history(record: Record, header: Header) -> None:
+    """What a bundle's history says. Lines that hold for a site are told as if for all."""
+    history = history_of(header)
+    if history is not None:
+        record.causes = len(history.causes)
+        record.floor = history.floor
+        lines = (cause.lts for cause in history.causes if not cause.number)
+        record.stable = max([history.stable, *lines])

@@ -419,8 +419,22 @@ def stamp(bundle: bytearray, header: Header) -> None:
     )  # fmt: skip
 
 
+def extend(bundle: bytearray, header: Header, extension: Extension) -> Draft:
+    """A bundle, unstamped, with one more extension, of a type that it does not have."""
+    fields = tuple(sorted((*header.extensions, extension), key=lambda field: field.type))
+    start, end = HEADER_BYTES + len(header.names), _table_at(header)
+    area = extension_fields.encode(fields)
+    data = bytearray().join((bundle[:start], area, bundle[end:]))
+    _LENGTH.pack_into(data, 0, len(data))
+    _EXTENSIONS_BYTES.pack_into(data, _EXTENSIONS_BYTES_OFFSET, len(area))
+    return Draft(data, replace(header, length=len(data), extensions=fields))
+
+
 _LTS = Layout("!Q")
 _LTS_OFFSET = 48
+_LENGTH = Layout("!I")
+_EXTENSIONS_BYTES = Layout("!H")
+_EXTENSIONS_BYTES_OFFSET = 86
 
 
 def at_place(bundle: bytes | bytearray | memoryview, place: int) -> bytearray:

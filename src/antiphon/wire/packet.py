@@ -72,7 +72,7 @@ from antiphon.wire import versions
 from antiphon.wire.bundle import Start, look
 
 MAGIC = 0xA7
-VERSION = 7
+VERSION = 8
 SEAL_TAG_BYTES = 16
 
 PREFIX = Layout("!BBBBIHHIQ")

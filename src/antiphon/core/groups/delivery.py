@@ -10,6 +10,7 @@ from antiphon.core.groups.membership import Change, Group, Mark, Member, Members
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
 from antiphon.core.observer import Observer
+from antiphon.core.ordering.histories import Histories
 from antiphon.service import UNRELIABLE
 from antiphon.types import Left, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
@@ -36,6 +37,8 @@ class Delivery:
         observer: Observer | None = None,
     ) -> None:
         self.membership = Membership(site_of)
+        self.histories: Histories | None = None
+        """The pasts of the sessions in the installed view; None until all of the view before is delivered."""
         self._me = me
         self._sessions = sessions
         self._output = output
@@ -68,6 +71,8 @@ class Delivery:
             receivers = self._drop_for_the_slow(receivers, header)
         if receivers:
             self._output.append((receivers, bundle, header))
+            if self.histories is not None and self.histories.is_active:
+                self.histories.heard(receivers, header)
 
     def _drop_for_the_slow(self, receivers: tuple[int, ...], header: Header) -> tuple[int, ...]:
         """The receivers that get an unreliable bundle; what the others miss is counted."""
@@ -115,6 +120,8 @@ class Delivery:
                 session.joins_done += 1
         for change in changes:
             self._tell(change, member)
+            if self.histories is not None and self.histories.is_active:
+                self.histories.heard(change.group.sessions_at(self._me), header)
         return 1 + len(event.sessions) + sum(change.steps for change in changes)
 
     def _end(self, number: int) -> None:
@@ -124,6 +131,8 @@ class Delivery:
         if session is None:
             return
         self._sessions.remove(session)
+        if self.histories is not None:
+            self.histories.forget(number)
         if session.is_connected:
             self._endings.append((number, frames.Goodbye("bye", "disconnected as asked")))
 

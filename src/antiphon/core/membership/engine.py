@@ -7,6 +7,7 @@ Follows: thesis 3.3 (after a change of the membership a new overlay network is b
 Spread paper 2.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from antiphon import limits
@@ -16,6 +17,7 @@ from antiphon.core.links.building import build, build_site_link
 from antiphon.core.links.link import Link
 from antiphon.core.links.site import Mate
 from antiphon.core.links.tcp import Stream
+from antiphon.core.ordering.histories import Histories
 from antiphon.core.ordering.order import MakeOrder, Order
 from antiphon.core.ordering.plausible import Reach
 from antiphon.core.ordering.symmetric import SymmetricOrder
@@ -61,7 +63,9 @@ class Engine:
         mine = next(segment for segment in self.segments if me in segment)
         self.speaks = mine[0] == me
         """Whether this daemon is its segment's representative."""
-        self.order: Order = ORDERS["symmetric"](config.daemon_count, me, self.segments, view.id, clock)
+        site = config.site_of(me)
+        self.order: Order = ORDERS["symmetric"](config.daemon_count, me, self.segments, view.id, clock, site)
+        self.histories = Histories(me, site, self.order, Counter(map(config.site_of, view.members)))
         self.reach = Reach(self.order, self.source_of, view.id, now_us)
         self.site_link = build_site_link(
             config,

@@ -37,10 +37,13 @@ class SymmetricEnding:
         self._retaining: dict[
             int, list[tuple[int, Ranged]]
         ] = {}  # source -> members by duty, what they retain
+        self._overtook: dict[tuple[int, int], Ranged] = {}  # by member and source
         sources: dict[int, dict[int, SourceState]] = {}
         for daemon, state in self._states.items():
             for known in state.sources:
                 sources.setdefault(known.source, {})[daemon] = known
+                if known.overtook:
+                    self._overtook[daemon, known.source] = Ranged(known.overtook)
         self.hole_line = limits.COUNTER_MAX
         for segment in sorted(segments):
             told_of_it = sources.get(segment[0], {})
@@ -86,7 +89,10 @@ class SymmetricEnding:
 
     def is_delivered(self, source: int, number: int, place: int) -> bool:
         """See `order.Ending`."""
-        return any(self.has_delivered(daemon, place) for daemon in self.retaining(source, number))
+        return any(
+            self.has_delivered(daemon, place) or number in self._overtook.get((daemon, source), ())
+            for daemon in self.retaining(source, number)
+        )
 
     def line_of(self, hosts: Iterable[int]) -> int:
         """See `order.Ending`."""

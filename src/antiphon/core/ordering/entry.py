@@ -8,6 +8,7 @@ from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.history import History
 
 if TYPE_CHECKING:
     from antiphon.core.ordering.fifo import Chain
@@ -27,6 +28,8 @@ class Entry(Struct, eq=False):
     """Whether it is delivered here only once every other site has it: a site's first join to a group."""
     chain: "Chain | None" = None
     """The bundles of its session, while it waits to be delivered. Only an order writes it."""
+    history: History | None = None
+    """What comes before it in its sender's past, where that is told."""
     resent: int = 0
     """Mask of the daemons to which it was retransmitted because they joined its group meanwhile."""
 

@@ -14,14 +14,17 @@ the site link of the segment decides when it is this daemon's turn (`core.links.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.overlay.topology import Segment
 from antiphon.wire.bundle import Header
 from antiphon.wire.packet import Skip, Update
+
+if TYPE_CHECKING:
+    from antiphon.core.ordering.causal import CausalQueue
 
 Sender = tuple[int, int]
 """A daemon and its session."""
@@ -54,7 +57,8 @@ class Ending(Protocol):
         """Whether a member had delivered everything up to this place when its view stopped."""
 
     def is_delivered(self, source: int, number: int, place: int) -> bool:
-        """Whether a member that retains a bundle had delivered it when its view stopped."""
+        """Whether a member that retains a bundle had delivered it when its view stopped, in its place or
+        ahead of it."""
 
     def line_of(self, hosts: Iterable[int]) -> int:
         """What is delivered up to this place, to a group with members at these daemons, comes before the
@@ -81,6 +85,8 @@ class Order(Protocol):
     """Whether anything came in since `advance`."""
     observer: Callable[[Header], None] | None
     """Called with the header of each bundle when it comes in."""
+    causal: "CausalQueue"
+    """The bundles that have histories: those whose past is done are delivered ahead of their places."""
 
     # Numbering: these are read, and the turn is given and taken, by the site link of our segment -------
 
@@ -90,6 +96,9 @@ class Order(Protocol):
     """The greatest number that our source is known to have given to a bundle; all, if it is our turn."""
     highest_lts: int
     """The greatest lts of any bundle known to exist."""
+
+    loose_lts: int
+    """The greatest lts that came with an unreliable bundle: its past may not have come."""
 
     def turn(self, number: int, lts: int) -> None:
         """It is our turn: our source's bundles up to `number` are out, the next one is later than `lts`."""
@@ -147,7 +156,7 @@ class Order(Protocol):
     def saw_unreliable(self, lts: int) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
 
-    def forget_sessions(self, source: int, senders: Iterable[Sender]) -> None:
+    def forget_sessions(self, source: int, senders: Collection[Sender]) -> None:
         """Sessions are over: their last bundles are delivered."""
 
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
@@ -240,8 +249,9 @@ class Order(Protocol):
 
 
 class MakeOrder(Protocol):
-    """How the order of a view is made: one with `segments`, of `daemons` in all, that began at `start`."""
+    """How the order of a view is made: one with `segments`, of `daemons` in all, that began at `start`, for a
+    daemon at `site`."""
 
     def __call__(
-        self, daemons: int, me: int, segments: tuple[Segment, ...], start: int, clock: int
+        self, daemons: int, me: int, segments: tuple[Segment, ...], start: int, clock: int, site: int
     ) -> Order: ...

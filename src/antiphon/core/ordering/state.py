@@ -25,6 +25,8 @@ class SourceState(Struct, frozen=True, array_like=True):
     """Beyond `contiguous`: numbers that have come or are for other sites."""
     retained: Ranges
     """Bundles that the daemon has and could retransmit."""
+    overtook: Ranges = ()
+    """Causal ones among them that it has delivered ahead of their places."""
 
 
 class OrderState(Struct, frozen=True, array_like=True):
@@ -64,7 +66,7 @@ def _check_source(told: SourceState) -> None:
         raise BadFrame("state: impossible counter")
     if any(not 0 <= lts <= limits.COUNTER_MAX for _, _, lts in told.ahead):
         raise BadFrame("state: impossible counter")
-    for ranges in (tuple((first, last) for first, last, _ in told.ahead), told.retained):
+    for ranges in (tuple((first, last) for first, last, _ in told.ahead), told.retained, told.overtook):
         end = 0
         for first, last in ranges:
             if not end < first <= last <= told.known:

@@ -7,16 +7,19 @@ Deviations:
 - updates and aru values count only once the site's bundles before them have come, because Hop does not keep
   order between packets
 - a bundle's `previous` and skipped ranges stand in for a gapless session sequence (see `fifo`)
+- causal bundles are no agreed ones here: they are delivered ahead of their places if their past is done (see
+  `causal`), and in them otherwise
 The contract that this order keeps is `order.Order`; a bundle's place is the lts with which it is born.
 Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simulator.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 
 from antiphon import limits
+from antiphon.core.ordering.causal import CausalQueue
 from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
@@ -59,8 +62,10 @@ class SymmetricOrder:
         segments: tuple[Segment, ...] | None = None,
         start: int = 0,
         clock: int = 0,
+        site: int = 0,
     ) -> None:
-        """The order of the view with `segments` (of `daemons` in all), which began at the lts `start`."""
+        """The order of the view with `segments` (of `daemons` in all), which began at the lts `start`, for a
+        daemon at `site`."""
         if segments is None:
             segments = tuple((daemon,) for daemon in range(daemons))
         mine = next(segment for segment in segments if me in segment)
@@ -77,6 +82,8 @@ class SymmetricOrder:
         """The lts of the last bundle that was delivered in the agreed order."""
         self.highest_lts = start
         """The greatest lts of any bundle known to exist."""
+        self.loose_lts = start
+        """The greatest lts that came with an unreliable bundle: its past may not have come."""
         self.needs_lts = start
         """The greatest lts of a bundle that no daemon delivers before it knows the lts of every source."""
         self.needs_aru = start
@@ -110,6 +117,7 @@ class SymmetricOrder:
         """Always empty: bundles are born with their places."""
         self.moved = False
         """Whether anything came in since `advance`."""
+        self.causal = CausalQueue(site, self._deliver)
 
     # The clock --------------------------------------------------------------------------------------------
 
@@ -218,6 +226,8 @@ class SymmetricOrder:
             source.ahead[number] = (number, header.lts, header.aru)
             self._catch_up(entry.source, source)
         self._place(entry, in_order)
+        if entry.history is not None:
+            self.causal.came(entry, entry.history, header.service is CAUSAL and not in_order)
         if source.blocked:
             self._retry(source)
         return True
@@ -229,6 +239,7 @@ class SymmetricOrder:
         """
         self._keep(entry)
         self._place(entry, in_order=True)
+        self.causal.came_late(entry.header.lts)
 
     def skip(self, skip: Skip, is_urgent: bool = True) -> None:
         """Bundles that have no receiver at this site; unless they are known, they may be urgent."""
@@ -254,16 +265,18 @@ class SymmetricOrder:
         if len(source.claims) > _CLAIMS_MAX:
             del source.claims[-2]  # the newest announces the most, the older ones apply sooner
 
-    def forget_sessions(self, source: int, senders: Iterable[Sender]) -> None:
+    def forget_sessions(self, source: int, senders: Collection[Sender]) -> None:
         """Sessions are over: their last bundles are delivered."""
         blocked = self._sources[source].blocked
         for sender in senders:
             self._chains.pop(sender, None)
             blocked.discard(sender)
+        self.causal.forget(senders)
 
     def saw_unreliable(self, lts: int) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
         self._saw(lts, of_a_bundle=False)
+        self.loose_lts = max(self.loose_lts, lts)
 
     def _saw(self, lts: int, of_a_bundle: bool = True, is_urgent: bool = True) -> None:
         self.moved = True
@@ -350,6 +363,7 @@ class SymmetricOrder:
     def waited_for(self) -> list[tuple[int, int, int, int]]:
         """The sources for which something that has come must wait, each with the number up to which its
         bundles have come, the greatest that is known to exist, and the lts up to which it is known."""
+        self._pass_delivered()
         first_lts = self._order[0][0] if self._order else 0
         found = []
         for number, source in self._sources.items():
@@ -380,6 +394,7 @@ class SymmetricOrder:
 
     def first_waiting_source(self) -> int | None:
         """The source of the oldest bundle that waits for its place, or else for all to have it."""
+        self._pass_delivered()
         entries = self._order or self._retained
         return entries[0][1].source if entries else None
 
@@ -400,6 +415,9 @@ class SymmetricOrder:
         order = self._order
         while order and order[0][0] <= lines.agreed:
             place, entry = order[0]
+            if entry.delivered:  # ahead of its place
+                heappop(order)
+                continue
             if entry.header.service is SAFE and place > lines.stable:
                 break
             if entry.waits_for_others:
@@ -409,6 +427,8 @@ class SymmetricOrder:
             heappop(order)
             self.delivered_line = place
             self._deliver(entry)
+        if self.causal.is_active:
+            self.causal.reach(self._done_line)
         retained = self._retained
         while retained and retained[0][0] <= lines.stable and retained[0][1].delivered:
             _, entry = heappop(retained)
@@ -421,6 +441,20 @@ class SymmetricOrder:
                 self._own.popleft()
                 if header.session:
                     self.own_stable[header.session] = header.sequence + header.message_count - 1
+
+    @property
+    def _done_line(self) -> int:
+        """Everything that was born up to here has come and is delivered: in its place, or without waiting for
+        it; a FIFO bundle waits for nothing but earlier ones of its session."""
+        self._pass_delivered()
+        agreed = self.lines.agreed
+        return agreed if not self._order else min(agreed, self._order[0][0] - 1)
+
+    def _pass_delivered(self) -> None:
+        """Nothing waits for bundles that were delivered ahead of their places."""
+        order = self._order
+        while order and order[0][1].delivered:
+            heappop(order)
 
     @property
     def _is_complete(self) -> bool:
@@ -453,12 +487,15 @@ class SymmetricOrder:
         entry.chain = None
         self.ready.append(entry)
         chain.delivered(entry, self._sources[entry.source].contiguous)
+        if self.causal.is_active:
+            self.causal.handed_up(entry)
         return chain
 
     # The end of the view -----------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """The view has stopped: whatever comes now is delivered at its end, in the agreed order."""
+        self.causal.stop()
         for number, source in self._sources.items():
             source.blocked.clear()
             if self._greatest(number, source) > source.contiguous + limits.OUTSTANDING_MAX:
@@ -503,7 +540,17 @@ class SymmetricOrder:
         lts = self.lines.complete(source)
         if source == self.source and self._is_complete:
             lts = self.lines.clock
-        return SourceState(source, known.contiguous, lts, highest, tuple(ahead), to_ranges(retained))
+        overtook = sorted(
+            entry.header.number
+            for place, entry in self._retained
+            if entry.source == source
+            and entry.delivered
+            and place > self.delivered_line
+            and entry.header.service is CAUSAL
+        )
+        return SourceState(
+            source, known.contiguous, lts, highest, tuple(ahead), to_ranges(retained), to_ranges(overtook)
+        )
 
     def has(self, source: int, number: int) -> bool:
         """Whether a bundle has come, or is known to be for other sites."""

@@ -6,6 +6,7 @@ oracle or in the scenarios.
 """
 
 from antiphon.simulator.mutants.allowance import ALLOWANCE
+from antiphon.simulator.mutants.causal import CAUSAL
 from antiphon.simulator.mutants.clocks import CLOCKS
 from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.gathering import GATHERING
@@ -26,5 +27,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS,
+    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace, promises
+from antiphon.trace import CAUSAL_SERVICES, RELIABLE_SERVICES, Event, Identity, Record, Trace, promises
 
 Past = list[int]
 """For each process, how many of its sends lie in the past."""
@@ -57,7 +57,7 @@ def _deliver(record: Record, receiver: _Receiver, sender: int, place: int, past:
     if receiver.knows[sender] < place:
         receiver.knows = list(map(max, receiver.knows, past))
         receiver.knows[sender] = max(receiver.knows[sender], place)
-    if record.service in ORDERED_SERVICES:
+    if record.service in CAUSAL_SERVICES:
         closed = receiver.closed
         for number, newest in enumerate(past):
             if newest > closed[number]:

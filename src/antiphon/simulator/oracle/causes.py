@@ -26,7 +26,7 @@ from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_of, hi
 from antiphon.simulator.oracle.terms import is_kept_from
 from antiphon.simulator.oracle.verdict import Finding, Property
 from antiphon.trace import (
-    ORDERED_SERVICES,
+    CAUSAL_SERVICES,
     RELIABLE_SERVICES,
     Bundle,
     Event,
@@ -108,7 +108,7 @@ class _Causes:
         if knows[birth.sender] < birth.place:
             knows[:] = map(max, knows, birth.past)
             knows[birth.sender] = max(knows[birth.sender], birth.place)
-        if record.service in ORDERED_SERVICES and record.message is not None:
+        if record.service in CAUSAL_SERVICES and record.message is not None:
             bundle = self._bundle_of(record.message)
             sender, receiver = self._trace.sends[record.message].daemon, daemon_of(record.process)
             if bundle is None or self._told.go_together(record.message, sender, receiver):

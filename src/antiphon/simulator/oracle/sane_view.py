@@ -16,7 +16,7 @@ from antiphon.simulator.oracle.daemons import DaemonTerm, History, daemon_terms,
 from antiphon.simulator.oracle.terms import terms
 from antiphon.simulator.oracle.verdict import Finding, Property, at
 from antiphon.trace import (
-    ORDERED_SERVICES,
+    CAUSAL_SERVICES,
     RELIABLE_SERVICES,
     Event,
     Identity,
@@ -44,7 +44,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
         sent = trace.sends.get(record.message)
         if sent is None or sent.groups != record.groups:
             continue
-        ordered = record.service in ORDERED_SERVICES
+        ordered = record.service in CAUSAL_SERVICES
         for group, before, after in zip(record.groups, sent.views, record.views, strict=True):
             if after is None:
                 continue

@@ -5,6 +5,10 @@ it: `one_order` checks every delivery against them, so causes come first if a me
 all that its sender had sent and delivered (definition 2.6), at whatever service. This asks for a little more
 than 2.12: a stamp that is too early is found even where no process received both messages in the wrong order.
 
+Messages of the causal service are delivered ahead of their places, so of these the oracle alone sees whether
+their causes came first; here they are held to the order of their session (2.11) and to the views of their
+groups (2.9).
+
 Between daemons it is the same, with bundles.
 """
 

@@ -8,7 +8,8 @@ unless its source comes along or was promised so in an attempt that failed.
 
 This asks for more than the oracle does: of the bundle to one group also if the hole is in another, and
 without looking whether its sender knew of the lost one. Before the signal `agreed` allows no hole. Only
-the oracle sees a process that lacks a cause that its own daemon has delivered.
+the oracle sees a process that lacks a cause that its own daemon has delivered, and the causes of causal
+messages, which a companion may have delivered ahead of their places.
 """
 
 from typing import TYPE_CHECKING

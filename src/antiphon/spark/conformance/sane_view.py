@@ -18,7 +18,7 @@ from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model, private_name
 from antiphon.spark.conformance.sequences import by_group
-from antiphon.spark.conformance.traffic import is_ordered, is_reliable, traffic
+from antiphon.spark.conformance.traffic import is_causal, is_reliable, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
 from antiphon.trace import Event, promises
 
@@ -70,15 +70,15 @@ def _look(model: Model) -> "DataFrame":
 
 def _sends(model: Model) -> "DataFrame":
     """Messages that may be delivered in a wrong view: run, group, message, before (the view in which it was
-    sent), is_ordered, sender, send_position, birth (with which its sender's name joined next, or null)."""
+    sent), is_causal, sender, send_position, birth (with which its sender's name joined next, or null)."""
     sends = by_group(model.sends.where(is_reliable()), "before").select(
         "run", "message", F.col("process").alias("sender"), F.col("position").alias("send_position"),
-        is_ordered().alias("is_ordered"), private_name(F.col("process")).alias("name"), "group", "before",
+        is_causal().alias("is_causal"), private_name(F.col("process")).alias("name"), "group", "before",
     )  # fmt: skip
     later = F.filter("births", lambda birth: birth["position"] > F.col("send_position"))
     known = sends.join(_births(model), ["run", "name", "group"], "left")
     known = known.withColumn("birth", F.get(later, F.lit(0))).drop("births", "name")
-    return known.where(F.col("birth").isNotNull() | (F.col("is_ordered") & F.col("before").isNotNull()))
+    return known.where(F.col("birth").isNotNull() | (F.col("is_causal") & F.col("before").isNotNull()))
 
 
 def _births(model: Model) -> "DataFrame":
@@ -103,7 +103,7 @@ def _too_early(model: Model, pairs: "DataFrame") -> "DataFrame":
     those on the other side never see the view in which it spoke, nor one that follows from it.
     """
     earlier = (F.col("after") < F.col("before")) & _are_in_line("before", "after")
-    early = pairs.where(F.col("is_ordered") & earlier).drop("birth")
+    early = pairs.where(F.col("is_causal") & earlier).drop("birth")
     wishes = model.wishes.where(F.col("event") != Event.JOIN).select(
         "run", "group", F.col("process").alias("sender"), F.col("position").alias("wish_position"),
         F.when(F.col("event") == Event.LEAVE, 1).otherwise(-1).alias("step"),

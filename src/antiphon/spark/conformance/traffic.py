@@ -13,15 +13,20 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
-from antiphon.trace import ORDERED_SERVICES, RELIABLE_SERVICES, Event
+from antiphon.trace import CAUSAL_SERVICES, ORDERED_SERVICES, RELIABLE_SERVICES, Event
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
 def is_ordered(service: "Column | str" = "service") -> "Column":
-    """Whether a service is causal, agreed or safe."""
+    """Whether a service is agreed or safe."""
     return _column(service).isin(*sorted(ORDERED_SERVICES))
+
+
+def is_causal(service: "Column | str" = "service") -> "Column":
+    """Whether a service is causal or better."""
+    return _column(service).isin(*sorted(CAUSAL_SERVICES))
 
 
 def is_reliable(service: "Column | str" = "service") -> "Column":
