@@ -165,6 +165,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield from _verdict(answer, faults)
     yield from _view(answer)
     yield _ordering(answer["ordering"], answer["daemon"])
+    yield from _causal(answer.get("causal"))
     yield from _time(answer.get("time"))
     yield from _delays(answer)
     yield from _ring(answer)
@@ -237,6 +238,19 @@ def _ordering(ordering: dict[str, Any], daemon: str) -> str:
     allowed = ordering.get("allowed_bytes")  # daemons of an earlier version do not tell
     allows = () if allowed is None else (f"{allowed:,} bytes of its own are allowed",)
     return "; ".join([f"ordering: {held} not known to be everywhere", *allows, *waits])
+
+
+def _causal(causal: dict[str, Any] | None) -> Iterator[str]:
+    """What causal histories cost; nothing, while no session of the view sends causal messages."""
+    if causal is None or not causal["histories_told"]:
+        return
+    mean = causal["causes_told"] / causal["histories_told"]
+    cut = f", {causal['cut_short']:,} of them cut short" if causal["cut_short"] else ""
+    told = f"histories of {counted(causal['histories_told'], 'bundle')} told{cut}"
+    yield (
+        f"causal: {told}, {mean:.1f} causes each and {causal['largest_bytes']:,} bytes at most; {counted(causal['causes_kept'], 'cause')} kept, "
+        f"{counted(causal['waiting'], 'bundle')} not settled"
+    )
 
 
 def _time(time: dict[str, Any] | None) -> Iterator[str]:

@@ -131,10 +131,9 @@ class Watcher(Observer):
 
 
 def _note_history(record: Record, header: Header) -> None:
-    """What a bundle's history says. Lines that hold for a site are told as if for all."""
+    """What a bundle's history says."""
     history = history_of(header)
     if history is not None:
         record.causes = len(history.causes)
         record.floor = history.floor
-        lines = (cause.lts for cause in history.causes if not cause.number)
-        record.stable = max([history.stable, *lines])
+        record.stable = history.stable

@@ -7,10 +7,9 @@ The value is one array of integers in msgpack:
 
 A cause is a bundle in the past of this one, named by its sender (daemon, session) and its number; it stands
 for all earlier ones of that session, too. `lts` is how far the bundle's lts is beyond that of the cause: a
-small number. `sites` is a mask of the sites that may not have delivered the cause yet. A cause with the
-number 0 is no bundle: at its sites, everything up to its lts comes first. The two lines say the same for all
-sites. Each is one more than the bundle's lts is beyond it, or 0 if there is none. What is up to `stable` is
-known to have come everywhere.
+small number. `sites` is a mask of the sites that may not have delivered the cause yet.
+Everything up to the two lines comes first, too. Each is one more than the bundle's lts is beyond it, or 0 if
+there is none. What is up to `stable` is known to have come everywhere.
 
 Follows: NAVTECH 4.2 (timestamps: R2, and R6 with its extended timestamping, in which only the sites that are
 left of a cause's destinations are told).
@@ -32,7 +31,7 @@ _SITES_ALL = (1 << limits.SITES_MAX) - 1
 
 
 class Cause(Struct, frozen=True, gc=False):
-    """A bundle in the past of another one, or with the number 0 all that was born up to its lts."""
+    """A bundle in the past of another one."""
 
     daemon: int
     session: int
@@ -81,7 +80,8 @@ def _parse(value: bytes, lts: int) -> History:
     causes = []
     for at in range(_LINES, len(fields), _FIELDS):
         daemon, session, number, before, sites = fields[at : at + _FIELDS]
-        if before > lts or number > limits.COUNTER_MAX or daemon >= limits.DAEMONS_MAX or sites > _SITES_ALL:
+        is_bundle = 0 < number <= limits.COUNTER_MAX and daemon < limits.DAEMONS_MAX
+        if not is_bundle or before > lts or sites > _SITES_ALL:
             raise BadFrame("history: impossible cause")
         causes.append(Cause(daemon, session, number, lts - before, sites))
     floor, stable = (lts - line + 1 if line else 0 for line in fields[:_LINES])

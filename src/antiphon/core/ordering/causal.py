@@ -182,4 +182,5 @@ class CausalQueue:
 
 
 def _everything_up_to(line: int) -> Cause:
+    """No bundle has the number 0."""
     return Cause(0, 0, 0, line, 0)

@@ -10,16 +10,17 @@ none is told. A past from before is told as a *floor*: everything up to an lts.
 Follows: NAVTECH 4.2 and 4.3. R1: a view begins with empty histories, since all of the view before is
 delivered. R2: a bundle is stamped with what is left of its session's past. R4 and R6: `heard` and `stamp`;
 the carbon-copy history is the part of the destinations that is no longer among the `sites` of a cause. R8: a
-cause without sites is forgotten. R9: causes that concern this daemon's site alone do not leave it.
+cause without sites is forgotten. R9: causes that concern this daemon alone do not leave it.
 Deviations:
 - R7 would leave out what was reported to the same destinations before. Here destinations are sites, and what
   was reported to one session of a site is not known to its others. So causes go out until R8 drops them.
 - the sender's site is not taken to have its own message: an agreed one may be delivered there last.
 - what the stable line has passed has come everywhere. It is forgotten, and told as a line: receivers that
   have delivered all of it, which is nearly always so, do not wait.
-- R9: a daemon that is alone at its site is the separator of its sessions; it has delivered what they got. At
-  a site with several daemons, causes for this site alone, which all of its daemons are known to have, become
-  one cause: everything up to their lts, at this site.
+- R9 is for daemons that are alone at their sites: such a daemon is the separator of its sessions, and has
+  delivered what they got. NAVTECH's separators of a whole site stamp anew what they forward into it. Here
+  bundles are not changed on their way, and at a site with several daemons each may lack what another has
+  delivered, so its causes leave it until they are stable.
 Checked by: tests/paper/test_causal.py, tests/unit/test_histories.py, the oracle's properties 2.12 and "no
 needless waiting".
 """
@@ -61,9 +62,6 @@ class _Past:
         """Add a cause; `covers` are the sites at which it comes after all earlier ones of its sender."""
         sender = (cause.daemon, cause.session)
         known = self.causes.get(sender)
-        if known is not None and not cause.number:
-            self._add_line(sender, known[0], cause)
-            return
         if known is None:
             if cause.sites:
                 self.causes[sender] = [cause]
@@ -87,12 +85,6 @@ class _Past:
             self.causes[sender] = kept
         else:
             del self.causes[sender]
-
-    def _add_line(self, sender: Sender, known: Cause, other: Cause) -> None:
-        """Of two lines at one site, the later one."""
-        if other.sites:
-            lts = max(known.lts, other.lts)
-            self.causes[sender] = [Cause(*sender, 0, lts, known.sites | other.sites)]
 
     def report(self, sites: int) -> None:
         """What is here was reported to these sites: whatever the session sends there comes after it."""
@@ -224,8 +216,6 @@ class Histories:
             else:  # from before histories were told, a late copy, or delivered before its past
                 past.raise_floor(header.lts)
         past.settle_lines(self._order.lines.stable)
-        if not self._is_alone:
-            self._separate(past)
         if past.count() > limits.PAST_CAUSES_MAX:
             middle = past.newest_first()[limits.PAST_CAUSES_MAX // 2].lts
             past.raise_floor(past.forget_up_to(middle))
@@ -241,25 +231,6 @@ class Histories:
             Cause(header.daemon, header.session, header.number, header.lts, reported & ~delivered),
             covers=reported,
         )
-
-    def _separate(self, past: _Past) -> None:
-        """R9 at a site with several daemons: what is for this site alone, and has come to all of its daemons,
-        becomes one cause."""
-        aru = self._order.own_aru
-        line = 0
-        for sender, known in list(past.causes.items()):
-            if sender[1] == 0:
-                continue
-            kept = [one for one in known if one.sites != self._here or one.lts > aru]
-            if len(kept) < len(known):
-                line = max(line, *(one.lts for one in known if one.sites == self._here and one.lts <= aru))
-                if kept:
-                    past.causes[sender] = kept
-                else:
-                    del past.causes[sender]
-        if line:
-            # Its sender is no session, so that there is one such cause for each source.
-            past.add(Cause(self._order.source, 0, 0, line, self._here))
 
     # What a session sends ---------------------------------------------------------------------------------
 

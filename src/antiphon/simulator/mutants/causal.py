@@ -115,11 +115,11 @@ CAUSAL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "alone everywhere", "a daemon takes itself for the separator of a site with several (R9)",
-        frozenset(("2.12", "causes")), Histories, "__init__", _alone_everywhere, "sites",
+        frozenset(("2.12", "causes")), Histories, "__init__", _alone_everywhere, "sites", shown_by=1,
     ),
     Mutant(
         "only what it got", "the past of what a session got is not part of its own",
-        frozenset(("2.12", "causes")), Histories, "_add_past_of", _only_what_it_got, "pruned",
+        frozenset(("2.12", "causes")), Histories, "_add_past_of", _only_what_it_got, "pruned", shown_by=4,
     ),
     Mutant(
         "unreliable hands nothing on", "an unreliable message does not hand its sender's past on",
@@ -135,7 +135,7 @@ CAUSAL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "overtook in silence", "at the end of a view nobody is told what was delivered ahead of its place",
-        frozenset(("2.7",)), SymmetricOrder, "tell_source", _overtook_in_silence, "swarm",
+        frozenset(("2.7",)), SymmetricOrder, "tell_source", _overtook_in_silence, "swarm", seeds=30, shown_by=24,
     ),
     Mutant(
         "no lines", "what is not known exactly of a past is not waited for",
@@ -151,6 +151,6 @@ CAUSAL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "all that its daemon got", "what other sessions of a daemon got counts as the past of each",
-        frozenset(("needless",)), Histories, "heard", _all_that_its_daemon_got, "mixed",
+        frozenset(("needless",)), Histories, "heard", _all_that_its_daemon_got, "mixed", shown_by=8,
     ),
 )  # fmt: skip
