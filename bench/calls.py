@@ -66,15 +66,18 @@ class Cluster:
             self._settle(node)
         self._session = sender.session
         area = bundle.names_area(sender.name, ["g"])
-        self._bundle = b"".join(bundle.encode(area, 1, Service.AGREED, [b"x" * 100]))
+        # Every other one has another tag, so that the daemon does not gather them.
+        self._bundles = [
+            b"".join(bundle.encode(area, 1, Service.AGREED, [b"x" * 100], tag=tag)) for tag in (0, 1)
+        ]
         while not all(node.is_quiet for node in self.nodes):
             self._pass_time()
 
     def send(self, count: int) -> None:
         """So many bundles at once, until they are known to be everywhere."""
         first = self.nodes[0]
-        for _ in range(count):
-            first.submit(self._session, bytearray(self._bundle), self.now_us)
+        for number in range(count):
+            first.submit(self._session, [bytearray(self._bundles[number % 2])], self.now_us)
         self._settle(first)
         self._exchange()
         while first.order.own_unstable_bytes or first.sessions.waiting:

@@ -247,10 +247,9 @@ def _causal(causal: dict[str, Any] | None) -> Iterator[str]:
     mean = causal["causes_told"] / causal["histories_told"]
     cut = f", {causal['cut_short']:,} of them cut short" if causal["cut_short"] else ""
     told = f"histories of {counted(causal['histories_told'], 'bundle')} told{cut}"
-    yield (
-        f"causal: {told}, {mean:.1f} causes each and {causal['largest_bytes']:,} bytes at most; {counted(causal['causes_kept'], 'cause')} kept, "
-        f"{counted(causal['waiting'], 'bundle')} not settled"
-    )
+    kept = f"{counted(causal['causes_kept'], 'cause')} kept"
+    size = f"{mean:.1f} causes each and {causal['largest_bytes']:,} bytes at most"
+    yield f"causal: {told}, {size}; {kept}, {counted(causal['waiting'], 'bundle')} not settled"
 
 
 def _time(time: dict[str, Any] | None) -> Iterator[str]:

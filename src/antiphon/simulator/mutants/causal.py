@@ -135,7 +135,8 @@ CAUSAL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "overtook in silence", "at the end of a view nobody is told what was delivered ahead of its place",
-        frozenset(("2.7",)), SymmetricOrder, "tell_source", _overtook_in_silence, "swarm", seeds=30, shown_by=24,
+        frozenset(("2.7",)), SymmetricOrder, "tell_source", _overtook_in_silence, "swarm", seeds=30,
+        shown_by=24,
     ),
     Mutant(
         "no lines", "what is not known exactly of a past is not waited for",
