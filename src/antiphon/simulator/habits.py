@@ -1,6 +1,6 @@
 """How simulated clients behave, as plain data."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.service import Service
 
@@ -50,3 +50,8 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     """Probability that a join or leave is asked for before the one before it has taken effect."""
     starts_us: int | None = None
     """When it connects; at random in the first quarter of the working phase unless told."""
+
+    def causal(self) -> "Habits":
+        """The same habits, with every third message causal."""
+        others = [service for service in self.services if service is not Service.CAUSAL] * 2
+        return structs.replace(self, services=(*others, *[Service.CAUSAL] * max(1, len(others) // 2)))

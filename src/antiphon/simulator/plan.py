@@ -186,6 +186,11 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             steady=None if self.steady is None else self.steady.without(daemon),
         )
 
+    def causal(self) -> "Plan":
+        """The same plan, with a third of all messages causal."""
+        clients = (structs.replace(client, habits=client.habits.causal()) for client in self.clients)
+        return structs.replace(self, clients=tuple(clients))
+
     def text(self) -> str:
         """The plan as JSON that `read` understands and people can change."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode()
