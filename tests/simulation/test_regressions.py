@@ -25,6 +25,7 @@ SEEDS = [
     ("mixed", 3, "an answer to an unreliable message was ordered before what its sender had sent earlier"),
     ("mixed", 4, "a bundle born with the lts of a join was not sent again to the joiner"),
     ("stops", 90, "the oracle compared views of two lives of a daemon whose clock was behind"),
+    ("stops", 370, "the bound of a planned stop had no time for a large bundle that is resent by slow start"),
     ("far", 441, "the oracle compared views of two lives of a daemon whose clock was behind"),
     ("mixed", 205, "a slow path was taken for a standstill"),
     ("mixed", 70, "a long recovery was given up by daemons that saw nothing of it, again and again"),

@@ -50,3 +50,9 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     """Probability that a join or leave is asked for before the one before it has taken effect."""
     starts_us: int | None = None
     """When it connects; at random in the first quarter of the working phase unless told."""
+
+    @property
+    def largest_bytes(self) -> int:
+        """The payloads of the largest bundle that it is likely to send: one large message among others."""
+        largest_bytes = self.large_bytes if self.large else self.size_max_bytes
+        return largest_bytes + (self.batch_max - 1) * self.size_max_bytes
