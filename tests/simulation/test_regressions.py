@@ -34,6 +34,9 @@ SEEDS = [
     ("sites", 363, "a daemon was started twice in one microsecond"),
     ("lasting", 196, "daemons that were well kept each other out of views"),
     ("holes", 85, "a restarted daemon was taken in over a path that loses all large packets"),
+    ("clocks", 24, "the internal time of a process that had ended was told on for ever"),
+    ("clocks", 37, "a site did not hear the internal time over the link of a daemon that speaks for nobody"),
+    ("clocks", 58, "the same, with two such links at one site"),
     ("mixed", 38, "a safe message was delivered before a joining site had its late copy"),
 ]
 
