@@ -32,6 +32,7 @@ SEEDS = [
     ("streams", 123, "a message came in a view older than that in which it was sent"),
     ("streams", 131, "a message came without an earlier one of the same lost daemon"),
     ("sites", 363, "a daemon was started twice in one microsecond"),
+    ("lasting", 412, "a trial that was over began anew, because the daemon was asked seldom from then on"),
     ("lasting", 196, "daemons that were well kept each other out of views"),
     ("holes", 85, "a restarted daemon was taken in over a path that loses all large packets"),
     ("clocks", 24, "the internal time of a process that had ended was told on for ever"),
