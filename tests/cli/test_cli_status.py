@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from typing import Any
 
@@ -10,7 +11,7 @@ from command_line import Run, Start
 
 from antiphon.blocking import connect
 from antiphon.cli.explain import told
-from antiphon.cli.status import SILENCE_MAX_US, _sessions, faults_of
+from antiphon.cli.status import SILENCE_MAX_US, _sessions, _time, faults_of
 from antiphon.client import ask_status
 from antiphon.load.cluster import daemons
 
@@ -53,6 +54,56 @@ def test_status_tells_of_slow_sessions() -> None:
     assert swift["slow"] == ""
     answer["slow_sessions"] = ["#sloth#d1"]
     assert next(_sessions(answer))["slow"] == "slow: senders wait"
+
+
+def known(**changes: Any) -> dict[str, Any]:
+    """What a daemon answers of the time when it has read that of o1."""
+    return {
+        "basis": "reference", "source": "o1", "time_us": 1_700_000_000_000_000, "error_us": 776,
+        "read_us_ago": 400_000, "references": ["o1"], "is_reference": False, "is_trusted": None,
+        "offset_us": 1_500, **changes,
+    }  # fmt: skip
+
+
+UNKNOWN = known(basis="unknown", source=None, time_us=None, error_us=None, read_us_ago=None, offset_us=None)
+DISTRUST = "; the clock of this reference was set, and is not trusted"
+
+
+@pytest.mark.parametrize(
+    ("time", "line"),
+    [
+        (
+            known(),
+            "time: by reference o1, within 0.776 ms, read 400 ms ago, 1.500 ms ahead of the system clock",
+        ),
+        (
+            known(basis="internal", source="d1", error_us=23_000, offset_us=-12),
+            "time: internal, by d1, within 23 ms, read 400 ms ago, 0.012 ms behind the system clock",
+        ),
+        (
+            known(is_reference=True, is_trusted=False, offset_us=-60_000_000),
+            "time: by reference o1, within 0.776 ms, read 400 ms ago, 60.0 s behind the system clock"
+            + DISTRUST,
+        ),
+        (UNKNOWN, "time: not known yet"),
+        (UNKNOWN | {"is_reference": True, "is_trusted": False}, f"time: not known yet{DISTRUST}"),
+        (UNKNOWN | {"references": []}, ""),
+        (None, ""),
+    ],
+)
+def test_status_tells_the_time(time: dict[str, Any] | None, line: str) -> None:
+    assert "\n".join(_time(time)) == line
+
+
+def test_status_of_a_daemon_that_was_asked_for_the_time(antiphon: Run, addresses: list[str]) -> None:
+    with connect(addresses[1]) as session:
+        assert session.now().source == "d1"
+    people = antiphon("status", "--address", addresses[1])
+    assert re.search(
+        r"^time: internal, by d1, within [0-9.]+ m?s, read .+ ago, [0-9.]+ .+ the system clock$",
+        people.stdout,
+        re.MULTILINE,
+    ), people.stdout
 
 
 def test_status_of_a_cluster_that_has_not_formed(antiphon: Run, lonely: str) -> None:

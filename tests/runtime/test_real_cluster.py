@@ -160,14 +160,14 @@ class Run:
         assert_promises_kept(self.config, seed, diaries, self.witnessed, expected)
 
 
-SIMULATED = {Event.CLOCK, Event.SLOW, Event.FORGED, Event.STEADY}
+SIMULATED = {Event.SLOW, Event.FORGED, Event.STEADY}
 """Told by the simulator only."""
 CALM = (
     frozenset(Event)
-    - {Event.TRANSSIG, Event.STRANSSIG, Event.CRASH, Event.STOP, Event.RESTORED, Event.LINK}
+    - {Event.TRANSSIG, Event.STRANSSIG, Event.CRASH, Event.STOP, Event.RESTORED, Event.LINK, Event.CLOCK}
     - SIMULATED
 )
-"""What happens when nothing goes wrong; nobody looks at links here."""
+"""What happens when nothing goes wrong; nobody looks at links and clocks here."""
 TOLD_BY_CLIENTS = frozenset(
     (Event.CONNECT, Event.JOIN, Event.LEAVE, Event.SEND, Event.DELIVER, Event.VIEW, Event.LEFT, Event.BUFFERS)
 )

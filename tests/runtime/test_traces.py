@@ -139,6 +139,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield traces
 
 
+SLEW_US = 50_000
+"""By how much the system clock may be corrected in the few seconds of the run."""
+
+
 def happened(trace: Trace, event: Event, **wanted: object) -> list[Record]:
     return [
         record
@@ -152,7 +156,6 @@ def test_a_traced_cluster_is_judged_clean(folder: Path) -> None:
     violations = judge(trace)
     assert not violations, "\n".join(map(str, violations[:5]))
     assert {record.event for record in trace.records} == set(Event) - {
-        Event.CLOCK,
         Event.RESTORED,
         Event.LEAVE,
         Event.LEFT,
@@ -171,6 +174,17 @@ def test_a_traced_cluster_is_judged_clean(folder: Path) -> None:
     links = happened(trace, Event.LINK, daemon="d1", peer="d3")
     assert links[-1].link["packets"] > 0
     assert links[-1].link["round_trip_us"] > 0
+
+
+def test_a_daemon_tells_what_the_time_is_when_its_system_clock_shows_something(folder: Path) -> None:
+    """There is one system clock on one machine, from which every internal time begins."""
+    samples = happened(merge(folder), Event.CLOCK, state="internal")
+    assert {record.daemon for record in samples} == {"d1", "d2", "d3"}
+    for record in samples:
+        off_us = record.clock["time_us"] - record.time_us
+        assert abs(off_us) <= record.clock["error_us"] + SLEW_US
+    alone = [record for record in samples if record.peer == record.daemon]
+    assert all(record.clock["error_us"] < SLEW_US for record in alone)
 
 
 def test_a_copy_of_a_batch_is_delivered_as_far_as_the_trace_goes(folder: Path) -> None:

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from antiphon.config import LinkConfig
 from antiphon.simulator.host import TRUE_US
+from antiphon.simulator.incidents import Cut
 from antiphon.simulator.network import AnyFault, Delay, Jitter
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.plan import Daemon, Plan, Route, Site
@@ -119,6 +120,22 @@ def test_internal_time_crosses_sites() -> None:
     sites = (site("s0", 0, 2, reference_us=None), site("s1", 2, 2, reference_us=None))
     records = said(plan_of(sites, (route("s0", "s1", 20_000, 0),)))
     assert {(record.state, record.peer) for record in records} == {("internal", "d0")}
+
+
+@pytest.mark.parametrize("tight", [False, True])
+@pytest.mark.parametrize("reference_us", [None, 100])
+def test_time_crosses_sites_over_the_link_of_any_daemon(tight: bool, reference_us: int | None) -> None:
+    """The only way to the first site is through the last daemon of the second one, which neither holds the
+    time of its site nor begins its rounds."""
+    sites = (site("s0", 0, 1, reference_us=reference_us), site("s1", 1, 3, reference_us=None, tight=tight))
+    cuts = tuple(Cut(daemons=("d0", other), at_us=1, for_us=SECONDS * 1_000_000) for other in ("d1", "d2"))
+    plan = plan_of(sites, (route("s0", "s1", 2_000, 0),))
+    records = said(structs.replace(plan, incidents=cuts))
+    state = "internal" if reference_us is None else "reference"
+    assert {(record.state, record.peer) for record in records} == {(state, "d0")}
+    assert {record.daemon for record in records} == {"d0", "d1", "d2", "d3"}
+    latest = {record.daemon: record.clock["error_us"] for record in records}
+    assert max(latest.values()) < 10_000
 
 
 def test_a_reference_that_is_lost_leaves_a_bound_that_grows() -> None:

@@ -5,12 +5,16 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
+from antiphon.config import LinkConfig
+from antiphon.core.links.flow import ACK_DELAY_MAX_US
+from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import Heal, Stop, Trigger
+from antiphon.simulator.network import Jitter
 from antiphon.simulator.oracle import judge
-from antiphon.simulator.plan import Plan
+from antiphon.simulator.plan import ClientPlan, Plan, Route
 from antiphon.simulator.play import play
 from antiphon.simulator.run import run_plan, run_seed
-from antiphon.simulator.scenarios import SCENARIOS, plan_of
+from antiphon.simulator.scenarios import SCENARIOS, plan_of, stops
 from antiphon.simulator.scenarios.stops import FIRST_SEED, WITH_STOPS
 from antiphon.trace import Event, Record, Trace
 
@@ -94,6 +98,27 @@ def test_a_plan_with_stops_can_be_written_down(tmp_path) -> None:
     (tmp_path / "plan.json").write_text(plan.text())
     assert plans.read(tmp_path / "plan.json") == plan
     assert plan.stop_bound_us > 0
+
+
+def bound_us(packet_bytes: int, large_bytes: int, jitter_us: int = 0) -> int:
+    """The bound of a plan with one path of 10 ms, and clients that send such messages now and then."""
+    link = LinkConfig(("s0", "s1"), packet_bytes=packet_bytes)
+    route = Route(link, 10_000, there=(Jitter(jitter_us),))
+    habits = Habits(
+        1_000, ("g",), size_max_bytes=200, large=0.02 if large_bytes else 0.0, large_bytes=large_bytes
+    )
+    return stops._bound_us((route,), (ClientPlan("c0", "d0", habits),))
+
+
+def test_the_bound_counts_delays_and_the_windows_of_a_large_bundle() -> None:
+    few_us = stops.PAUSE_US + stops.DELAYS_MAX * 10_000
+    assert bound_us(512, 0) == bound_us(1_400, 0) == few_us
+    assert bound_us(512, 0, jitter_us=1_000) == stops.PAUSE_US + stops.DELAYS_MAX * 11_000
+    round_us = 2 * 10_000 + ACK_DELAY_MAX_US
+    # 16 packets of 512 bytes are the first window: three of them carry 57 KB, headers included, four more.
+    assert bound_us(512, 45_000) == few_us + 2 * round_us + 10_000
+    assert bound_us(512, 60_000) == few_us + 3 * round_us + 10_000
+    assert bound_us(1_400, 10_000) == few_us
 
 
 def test_a_daemon_on_its_way_out_when_all_is_restored_is_back_at_the_end() -> None:

@@ -2,56 +2,22 @@
 
 import json
 from collections.abc import Iterable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from page_reader import looked_at
+from stories import MS, Story
 
 from antiphon.cli import main
 from antiphon.simulator.run import run_seed
-from antiphon.spark.report.figures import Link, Report, Stage
+from antiphon.spark.report.figures import Link, OneWays, Report, Stage
 from antiphon.spark.report.job import report_of
 from antiphon.spark.report.page import page_of
-from antiphon.trace import Event, Record, Trace
+from antiphon.trace import Event
 
-MS = 1_000
 NASTY = '<script>alert("tea")</script>'
-
-
-class Story:
-    """A trace in the making: each record follows the one before."""
-
-    def __init__(self, run: str, *, live: bool = False, group: str = "tea") -> None:
-        self._places = count()
-        self._group = group
-        sites = (f"{run}-oslo", f"{run}-perth")
-        self.trace = Trace("story", 1, ("d0", "d1"), run=run, live=live, sites=sites)
-
-    def note(self, time_ms: float, event: Event, daemon: str, process: str = "", **fields: Any) -> None:
-        record = Record(next(self._places), int(time_ms * MS), event, daemon, process, **fields)
-        self.trace.records.append(record)
-
-    def bundle(self, times_ms: tuple[float, ...], first: int, messages: int, service: str) -> None:
-        """Messages from `#a#d0` to `#b#d1` in one bundle: when they were sent, got their place, were held,
-        had their turn, were delivered."""
-        sent_ms, placed_ms, held_ms, turned_ms, delivered_ms = times_ms
-        one = {"groups": (self._group,), "service": service}
-        whole = {**one, "bundle": (1, 0, first), "message": (0, 9, 1, first), "count": messages}
-        for number in range(first, first + messages):
-            self.note(sent_ms, Event.SEND, "d0", "#a#d0", message=(0, 9, 1, number), **one)
-        self.note(placed_ms, Event.SSEND, "d0", **whole)
-        self.note(placed_ms, Event.HOLD, "d0", **whole)
-        self.note(held_ms, Event.HOLD, "d1", **whole)
-        self.note(turned_ms, Event.SDELIVER, "d1", **whole)
-        for number in range(first, first + messages):
-            self.note(delivered_ms, Event.DELIVER, "d1", "#b#d1", message=(0, 9, 1, number), **one)
-
-    def states(self, daemon: str, *entered: tuple[float, str, str]) -> None:
-        for time_ms, state, reason in entered:
-            self.note(time_ms, Event.STATE, daemon, state=state, reason=reason)
 
 
 def way() -> Story:
@@ -211,6 +177,23 @@ def test_clocks_that_disagree_are_told(report: Report) -> None:
     assert "own clock" not in page_of(replace(report, runs=simulated, stories=()))
 
 
+def test_one_way_latency_of_simulated_runs_has_no_error(report: Report) -> None:
+    one = only(report.one_ways.pairs, origin="way-oslo", target="way-perth")
+    assert (one.bundles, one.p50_us, one.p99_us, one.error_max_us) == (2, 4 * MS, 4 * MS, 0)
+    assert one.bases == ("virtual",)
+    assert report.one_ways.unknown == 2  # of live runs whose daemons said nothing of the time
+
+
+def test_what_is_known_of_the_way_is_told_in_words(report: Report) -> None:
+    assert "2 of 4 arrivals are left out" in page_of(report)
+    assert "more than the bounds allow" not in page_of(report)
+    wrong = page_of(replace(report, one_ways=replace(report.one_ways, impossible=1)))
+    assert "1 arrival came before being sent" in wrong
+    unknown = page_of(replace(report, one_ways=OneWays((), 0, 3, 0)))
+    assert "No common time is known for any of 3 arrivals" in unknown
+    assert "No daemon is known" in page_of(replace(report, one_ways=OneWays((), 0, 0, 0)))
+
+
 # The page -------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +236,7 @@ def test_a_page_without_anything_to_show_says_so(report: Report) -> None:
         report, services=(), groups=(), pairs=(), ways=(), talkers=(), busiest_groups=(), pauses=(),
         pauses_by_reason=(), installations=(), installations_count=0, links=(), stories=(),
     )  # fmt: skip
-    assert looked_at(page_of(nothing)).seen["section"] == 8
+    assert looked_at(page_of(nothing)).seen["section"] == 9
 
 
 def test_a_run_that_is_not_there_is_told(

@@ -44,7 +44,7 @@ def captures() -> dict[str, bytes]:
     beat = Beat(1, 2, True, 0, 99, 98, 5, 0, stations=(Station(0, 7, 1, 99, 2, b"\x03"),))
     proposal = Proposal.of(99, (0, 1), (7, 8), [(0, 1)])
     passed = Token(9, 8, 7, 0, 1, 3, 12, 14, 13, ((1, 3, 2),))
-    told = ClockPacket(4, 6, 5, clock.INTERNAL, clock.ROUND, 1, 7, 30, (Arrival(1, 8, 9, 10),))
+    told = ClockPacket(4, 6, 5, clock.INTERNAL, clock.ROUND, 1, 7, 2, 30, (Arrival(1, 8, 9, 10),))
     return {
         "bundle": whole_packet(PacketKind.DATA, carried, 4),
         "part": whole_packet(PacketKind.DATA, item(Fragment(0, 13, 3, 9_000, 1_320, b"x" * 1_320)), 5),

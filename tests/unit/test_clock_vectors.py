@@ -17,6 +17,7 @@ VECTOR = octets(
     "02                  # begins a round",
     "0003                # daemon 3",
     "0000000000000000    # not internal time",
+    "00000000            # of no process",
     "1E                  # wanted for 30 s",
     "00",
     "0001                # one packet came",
@@ -47,8 +48,8 @@ def test_clock() -> None:
 
 
 def test_of_a_daemon_that_knows_nothing() -> None:
-    assert clock.encode(ClockPacket()) == bytes(40)
-    assert clock.parse(bytes(40), DAEMONS) == ClockPacket()
+    assert clock.encode(ClockPacket()) == bytes(44)
+    assert clock.parse(bytes(44), DAEMONS) == ClockPacket()
 
 
 @pytest.mark.parametrize(
@@ -57,9 +58,9 @@ def test_of_a_daemon_that_knows_nothing() -> None:
         (24, "03", "unknown basis"),
         (25, "04", "unknown basis or flag"),
         (26, "0006", "no such daemon"),
-        (40, "0006", "no such daemon"),
-        (38, "0002", "wrong size"),
-        (38, "0000", "wrong size"),
+        (44, "0006", "no such daemon"),
+        (42, "0002", "wrong size"),
+        (42, "0000", "wrong size"),
         (0, "00060A24181E4401", "impossible time"),
         (8, "00060A24181E43FF", "impossible time"),
         (8, "4000000000000000", "impossible time"),

@@ -102,3 +102,16 @@ def test_the_word_of_others_counts_for_as_long_as_they_say() -> None:
     assert not damping.is_trusted(NOW_US + 4_999_999)
     assert damping.own_us(NOW_US) == 0, "it is not told on"
     assert damping.is_trusted(NOW_US + 5_000_000)
+
+
+def test_who_has_passed_is_asked_often_until_a_view_has_it() -> None:
+    """Once, it was asked seldom then, and that counted as a break of its own."""
+    damping = lost(3)
+    assert damping.is_watched(NOW_US)
+    answering(damping, NOW_US, NOW_US + 5_000_000)
+    assert damping.is_trusted(NOW_US + 5_000_000)
+    assert damping.is_watched(NOW_US + 5_000_000)
+    assert not damping.is_watched(NOW_US + TRIED_AFTER_TERMS * 4_000_000), "it is taken in all the same"
+    damping.installed(is_with_us=True, now_us=NOW_US + 5_000_000)
+    assert not damping.is_watched(NOW_US + 5_000_000)
+    assert not lost(1).is_watched(NOW_US), "the first loss is no habit"

@@ -364,7 +364,7 @@ class Daemon:
             self._tell_drops()
         if self._watcher is not None and now >= self._look_at_us:
             self._look_at_us = now + LOOK_INTERVAL_US
-            self._watcher.look(self._node)
+            self._watcher.look(self._node, now_us)
 
     def _tell_drops(self) -> None:
         """Log what the node has refused since the last time: one line, however much it was."""

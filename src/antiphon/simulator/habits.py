@@ -55,3 +55,9 @@ class Habits(Struct, frozen=True, omit_defaults=True):
         """The same habits, with every third message causal."""
         others = [service for service in self.services if service is not Service.CAUSAL] * 2
         return structs.replace(self, services=(*others, *[Service.CAUSAL] * max(1, len(others) // 2)))
+
+    @property
+    def largest_bytes(self) -> int:
+        """The payloads of the largest bundle that it is likely to send: one large message among others."""
+        largest_bytes = self.large_bytes if self.large else self.size_max_bytes
+        return largest_bytes + (self.batch_max - 1) * self.size_max_bytes

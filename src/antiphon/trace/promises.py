@@ -273,7 +273,8 @@ TIME = Promise(
     "time",
     "the time and its bound",
     "what daemons say the time is differs from the time of the world, or of two daemons with the same "
-    "internal time from one another, by no more than they say, and runs backwards at no daemon",
+    "internal time from one another, by no more than they say, and runs backwards at no daemon; daemons that "
+    "have worked in one view for a while and have an internal time have the same one",
 )
 CAUSES = Promise(
     "causes",

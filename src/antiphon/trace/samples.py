@@ -1,6 +1,7 @@
 """What is looked at from time to time: how full a daemon's buffers are, and how its links do."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from antiphon.core.clock.reading import Said
 from antiphon.core.links.site import SiteLink
@@ -28,7 +29,7 @@ def fill(node: Node) -> dict[str, tuple[int, int]]:
     return {name: (gauge["bytes"], gauge["limit"]) for name, gauge in buffers(node).items()}
 
 
-def clock_sample(node: Node, said: Said) -> dict[str, object]:
+def clock_sample(node: Node, said: Said) -> dict[str, Any]:
     """The fields of a `clock` record: what a daemon says the time is."""
     return {
         "state": "reference" if said.basis.is_external else "internal",

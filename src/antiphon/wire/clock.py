@@ -8,10 +8,11 @@
     25     1    flags          1: asks for an answer, 2: begins a round
     26     2    root           daemon number of the reference, or of whose clock is the internal time
     28     8    since          of internal time: when it began, on that daemon's clock; otherwise 0
-    36     1    wanted         for so many seconds the time is wanted at the sender
-    37     1                   0
-    38     2    count          of arrivals
-    40          count x (daemon (2), incarnation (4), counter (8) of a CLOCK packet that came to the sender,
+    36     4    incarnation    of internal time: of that daemon's process; otherwise 0
+    40     1    wanted         for so many seconds the time is wanted at the sender
+    41     1                   0
+    42     2    count          of arrivals
+    44          count x (daemon (2), incarnation (4), counter (8) of a CLOCK packet that came to the sender,
                 and how long ago that was, in microseconds (4))
 
 Follows: NAVTECH 3.1, which leaves the layout open.
@@ -35,11 +36,11 @@ ROUND = 2
 """Begins a round of the sender's site: all who receive it note when."""
 _FLAGS = QUESTION | ROUND
 
-_HEAD = Layout("!QQQBBHQBBH")
+_HEAD = Layout("!QQQBBHQIBBH")
 _ARRIVAL = Layout("!HIQI")
 HEAD_BYTES = _HEAD.size
 ARRIVAL_BYTES = _ARRIVAL.size
-assert (HEAD_BYTES, ARRIVAL_BYTES) == (40, 18)
+assert (HEAD_BYTES, ARRIVAL_BYTES) == (44, 18)
 WANTED_MAX_S = 255
 
 
@@ -62,6 +63,7 @@ class ClockPacket(Struct, frozen=True):
     flags: int = 0
     root: int = 0
     since_us: int = 0
+    incarnation: int = 0
     wanted_s: int = 0
     arrivals: tuple[Arrival, ...] = ()
 
@@ -70,7 +72,7 @@ def encode(packet: ClockPacket) -> bytes:
     """The body of a CLOCK packet."""
     head = _HEAD.pack(
         packet.low_us, packet.high_us, packet.estimate_us, packet.basis, packet.flags, packet.root,
-        packet.since_us, packet.wanted_s, 0, len(packet.arrivals),
+        packet.since_us, packet.incarnation, packet.wanted_s, 0, len(packet.arrivals),
     )  # fmt: skip
     return head + b"".join(
         _ARRIVAL.pack(one.daemon, one.incarnation, one.counter, one.ago_us) for one in packet.arrivals
@@ -82,9 +84,9 @@ def parse(body: bytes, daemons: int) -> ClockPacket:
     otherwise."""
     if len(body) < HEAD_BYTES:
         raise BadPacket("clock: too short")
-    low_us, high_us, estimate_us, basis, flags, root, since_us, wanted_s, _zero, count = _HEAD.unpack_from(
-        body
-    )
+    (
+        low_us, high_us, estimate_us, basis, flags, root, since_us, incarnation, wanted_s, _zero, count,
+    ) = _HEAD.unpack_from(body)  # fmt: skip
     if count > daemons or len(body) != HEAD_BYTES + count * ARRIVAL_BYTES:
         raise BadPacket("clock: wrong size")
     if basis > INTERNAL or flags & ~_FLAGS:
@@ -101,4 +103,6 @@ def parse(body: bytes, daemons: int) -> ClockPacket:
         if arrival.daemon >= daemons:
             raise BadPacket("clock: no such daemon")
         arrivals.append(arrival)
-    return ClockPacket(low_us, high_us, estimate_us, basis, flags, root, since_us, wanted_s, tuple(arrivals))
+    return ClockPacket(
+        low_us, high_us, estimate_us, basis, flags, root, since_us, incarnation, wanted_s, tuple(arrivals)
+    )

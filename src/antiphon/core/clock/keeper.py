@@ -73,14 +73,14 @@ class Keeper:
         known = self.at(now_us)
         return known is not None and known.basis.is_external
 
-    def be_root(self, me: int, start_us: int, now_us: int) -> None:
+    def be_root(self, me: int, incarnation: int, start_us: int, now_us: int) -> None:
         """From now on our own clock is the internal time: it goes on from what was known, or `start_us`."""
         if self._is_root:
             return
         known = self.at(now_us)
         time_us = start_us if known is None else known.estimate_us
         self.rate_ppb = 0
-        self._replace(Reading(now_us, time_us, time_us, time_us, internal(me, now_us)))
+        self._replace(Reading(now_us, time_us, time_us, time_us, internal(me, now_us, incarnation)))
         self._is_root = True
 
     def take(self, reading: Reading, now_us: int, gain: int = GAIN) -> bool:

@@ -26,6 +26,8 @@ class Basis(Struct, frozen=True, gc=False):
     """The reference, or the daemon whose clock is the internal time."""
     since_us: int = 0
     """When that daemon's internal time began, on its monotonic clock."""
+    incarnation: int = 0
+    """Of that daemon's process: what the process before it told is a time that has ended."""
 
     @property
     def is_external(self) -> bool:
@@ -37,6 +39,10 @@ class Basis(Struct, frozen=True, gc=False):
         """How many clocks drift while a reading ages: ours, and that which makes the internal time."""
         return 1 if self.kind == OF_A_REFERENCE else 2
 
+    def is_internal_of(self, root: int, incarnation: int) -> bool:
+        """Whether it is the internal time of this process of a daemon."""
+        return not self.is_external and (self.root, self.incarnation) == (root, incarnation)
+
     def is_comparable(self, other: "Basis") -> bool:
         """Whether both speak of the same time: that of the world, or one internal time."""
         return self == other or (self.is_external and other.is_external)
@@ -47,9 +53,9 @@ def external(root: int) -> Basis:
     return Basis(OF_A_REFERENCE, root)
 
 
-def internal(root: int, since_us: int) -> Basis:
-    """The internal time of this daemon."""
-    return Basis(INTERNAL, root, since_us)
+def internal(root: int, since_us: int, incarnation: int = 0) -> Basis:
+    """The internal time of this process of a daemon."""
+    return Basis(INTERNAL, root, since_us, incarnation)
 
 
 def drift_us(elapsed_us: int) -> int:

@@ -13,7 +13,7 @@ the site says how tightly packets arrive (`tight_ms`), nobody reports: whoever r
 holder did, at the same moment but for that, knows the time of that moment from the spray. So a round
 costs two packets, however many daemons there are.
 
-Between sites, representatives ask those on the other end of their links, unless a reference of their own site
+Between sites, daemons ask those on the other end of their links, unless a reference of their own site
 told the time lately. Whatever is read is a span, and spans are intersected, so the nearest reference, that
 with the smallest error, counts by itself.
 
@@ -76,13 +76,15 @@ class _Place(Struct, frozen=True):
     view: int
     root: int
     """The view's first daemon."""
+    incarnation: int
+    """Of the process that it is in this view."""
     mates: tuple[int, ...]
     """The other daemons of the segment."""
     holder: int
     pulse: int
     """-1 if the daemon is alone in its segment."""
     peers: tuple[int, ...]
-    """The daemons of other sites that a representative asks."""
+    """The daemons outside of the segment to which this one has links: it asks them."""
 
 
 class _Came(Struct, frozen=True):
@@ -130,7 +132,7 @@ class Clock:
         self._tight_us = None if tight_ms is None else round(tight_ms * 1_000)
         self._ahead_us = wall_us - now_us
         self._began_us = now_us
-        self._place = _Place(0, me, (), me, -1, ())
+        self._place = _Place(0, me, incarnation, (), me, -1, ())
         self._wanted_until_us = now_us
         self._is_wanted = False  # or no longer, as far as the last timeout could see
         self._asks_holder = False
@@ -209,7 +211,7 @@ class Clock:
         if self._place.root != self._me or self.keeper.is_external(now_us):
             return
         if not self.references or now_us >= self._began_us + INTERNAL_AFTER_US:
-            self.keeper.be_root(self._me, self._ahead_us + now_us, now_us)
+            self.keeper.be_root(self._me, self._incarnation, self._ahead_us + now_us, now_us)
 
     # The view ---------------------------------------------------------------------------------------------
 
@@ -225,8 +227,9 @@ class Clock:
         mates = tuple(mate for mate in segment if mate != me)
         holder = next((mate for mate in segment if mate in self.references), segment[0])
         pulse = next((mate for mate in segment if mate != holder), -1)
-        peers = tuple(engine.links) if engine.speaks else ()
-        self._place = _Place(engine.view.id, engine.view.members[0], mates, holder, pulse, peers)
+        view = engine.view
+        root, incarnation = view.members[0], view.incarnations[0]
+        self._place = _Place(view.id, root, incarnation, mates, holder, pulse, tuple(engine.links))
         self._round_us = self._ask_us = now_us
         self._spray_us = None
         return True
@@ -256,7 +259,7 @@ class Clock:
             return
         self._found_internal(now_us)
         place = self._place
-        is_known = self.keeper.at(now_us) is not None
+        is_known = self._knows_shared_time(now_us)
         if self._spray_us is not None and now_us >= self._spray_us:
             self._spray(now_us)
         if place.mates and place.holder != self._me and now_us >= self._round_us:
@@ -271,6 +274,15 @@ class Clock:
             if self._needs_others(now_us):
                 for peer in place.peers:
                     self._send(peer, wire.QUESTION, now_us)
+
+    def _knows_shared_time(self, now_us: int) -> bool:
+        """Whether we know the time of a reference, or the internal time of our view and not of another."""
+        known = self.keeper.at(now_us)
+        if known is None:
+            return False
+        return known.basis.is_external or known.basis.is_internal_of(
+            self._place.root, self._place.incarnation
+        )
 
     def _needs_others(self, now_us: int) -> bool:
         """Whether other sites are to be asked: not if a reference of our own site told the time lately, nor
@@ -315,7 +327,8 @@ class Clock:
         """A round of our site has begun."""
         place = self._place
         if place.holder != self._me:
-            if self._tight_us is None:
+            # Who has links to other sites may know a time of which the holder has not heard.
+            if self._tight_us is None or place.peers:
                 self._send(place.holder, 0, now_us)
         elif self._tight_us is not None or len(place.mates) == 1:
             self._spray(now_us)
@@ -331,10 +344,8 @@ class Clock:
         """Take what a packet says of the time, if it is of the time that counts here."""
         if told.basis == wire.NO_TIME:
             return
-        basis = Basis(told.basis, told.root, told.since_us)
-        if not basis.is_external and (
-            told.root == self._me or told.root != self._place.root or self.keeper.is_external(now_us)
-        ):
+        basis = Basis(told.basis, told.root, told.since_us, told.incarnation)
+        if not basis.is_external and not self._is_followed(basis, now_us):
             return
         for arrival in told.arrivals:
             reading = None
@@ -344,6 +355,17 @@ class Clock:
                 reading = self._arrived_together(arrival, told, basis, self._tight_us)
             if reading is not None and not self.keeper.take(reading, now_us):
                 self._counters["clock: contradicts what is known"] += 1
+
+    def _is_followed(self, basis: Basis, now_us: int) -> bool:
+        """Whether an internal time counts here: it is that of our view's first daemon, of the process that is
+        in the view, and not one that this process has given up for a newer one."""
+        place, held = self._place, self.keeper.basis
+        if place.root == self._me or self.keeper.is_external(now_us):
+            return False
+        if not basis.is_internal_of(place.root, place.incarnation):
+            return False
+        is_of_same_process = held is not None and held.is_internal_of(place.root, place.incarnation)
+        return held is None or not is_of_same_process or basis.since_us >= held.since_us
 
     def _exchanged(self, echo: Arrival, told: ClockPacket, basis: Basis, now_us: int) -> Reading | None:
         """What a packet says that echoes one of ours."""
@@ -416,5 +438,5 @@ class Clock:
             return ClockPacket(flags=flags, wanted_s=wanted_s, arrivals=arrivals)
         return ClockPacket(
             max(0, known.low_us), known.high_us, max(0, known.estimate_us), known.basis.kind, flags,
-            known.basis.root, known.basis.since_us, wanted_s, arrivals,
+            known.basis.root, known.basis.since_us, known.basis.incarnation, wanted_s, arrivals,
         )  # fmt: skip

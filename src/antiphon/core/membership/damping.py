@@ -3,9 +3,9 @@
 A single loss has no consequence. From the second on, and from the first if it interrupted the forming of a
 view, the other daemon is *on trial*: it counts as live again when it has answered for a term without a break.
 A break is a silence that would have cost it a link. The term doubles with each loss, up to `damp_max_us`.
-While it is on trial and answers, it is asked twice as often as a link gives signs of life. A daemon whose
-path never works for so long is taken in all the same after `TRIED_AFTER_TERMS` terms. A minute in the same
-view forgives everything, and so does a new incarnation.
+Until a view has it again and while it answers, it is asked twice as often as a link gives signs of life. A
+daemon whose path never works for so long is taken in all the same after `TRIED_AFTER_TERMS` terms. A minute
+in the same view forgives everything, and so does a new incarnation.
 
 The thesis has nothing like it. The losses of another daemon are counted here; `flapping` decides what counts
 as a loss, and how other members follow.
@@ -84,6 +84,11 @@ class Damping:
         if now_us - self.lost_us >= TRIED_AFTER_TERMS * self.term_us:
             return 0
         return max(0, self.term_us - self.whole_us(now_us))
+
+    def is_watched(self, now_us: int) -> bool:
+        """Whether it is asked as often as a trial needs: also when the trial is over and no view has it yet.
+        If it were asked seldom then, its answers would have a break, and the trial would begin anew."""
+        return not self._is_with_us and now_us - self.lost_us < TRIED_AFTER_TERMS * self.term_us
 
     def remaining_us(self, now_us: int) -> int:
         """For how much longer at least it is kept out; 0: it is trusted."""

@@ -103,7 +103,7 @@ class Peer:
         if beat.echo_us and self.echoed_us < beat.echo_us <= now_us:
             self.echoed_us = beat.echo_us
             self.damping.answered(now_us, self._break_us(timing))
-            if self._is_on_trial(now_us):  # it may have been given up before, and asked seldom
+            if self._is_watched(now_us):  # it may have been given up before, and asked seldom
                 self.probe_us = min(self.probe_us, now_us + timing.hello_us // 2)
             is_answer = not beat.question  # then it was sent at once
             if is_answer and now_us - beat.echo_us <= limits.ROUND_TRIP_MAX_US:
@@ -177,8 +177,8 @@ class Peer:
         """Whether the path to it has worked since `since_us`, for long enough to have a link again."""
         return min(now_us - since_us, self.damping.whole_us(now_us)) > BETTER_AFTER_US
 
-    def _is_on_trial(self, now_us: int) -> bool:
-        return self.is_missed or self.damping.own_us(now_us) > 0
+    def _is_watched(self, now_us: int) -> bool:
+        return self.is_missed or self.damping.is_watched(now_us)
 
     def asked(self, timing: Pace, now_us: int) -> None:
         """It was probed: the next probe comes later."""
@@ -186,7 +186,7 @@ class Peer:
         self._has_followed_up = False
         wait_us = self.probe_wait_us
         self.probe_wait_us = min(timing.probe_max_us, wait_us * 3 // 2)
-        if self._is_on_trial(now_us):
+        if self._is_watched(now_us):
             wait_us = min(wait_us, self.damping.pace_us(timing, self.round_trip_us, now_us) or wait_us)
         self.probe_us = now_us + wait_us
 

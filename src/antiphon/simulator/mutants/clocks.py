@@ -1,8 +1,10 @@
 """Mutants of the time: what a programmer may believe about clocks, and is wrong about."""
 
+from msgspec import structs
+
 from antiphon.core.clock import reading
 from antiphon.core.clock.keeper import Keeper
-from antiphon.core.clock.reading import Reading
+from antiphon.core.clock.reading import Basis, Reading
 from antiphon.core.clock.service import Clock
 from antiphon.core.clock.system import SystemClock
 from antiphon.simulator.mutants.mutant import Mutant, Original
@@ -84,6 +86,34 @@ def _any_packet_will_do(original: Original) -> Original:
     return arrived_together
 
 
+def _everybody_is_first(original: Original) -> Original:
+    def found_internal(clock: Clock, now_us: int) -> None:
+        place = clock._place
+        clock._place = structs.replace(place, root=clock._me)
+        original(clock, now_us)
+        clock._place = place
+
+    return found_internal
+
+
+def _only_representatives_ask(original: Original) -> Original:
+    def follow(clock: Clock, now_us: int) -> bool:
+        is_working: bool = original(clock, now_us)
+        if any(mate < clock._me for mate in clock._place.mates):
+            clock._place = structs.replace(clock._place, peers=())
+        return is_working
+
+    return follow
+
+
+def _time_of_a_process_that_ended(original: Original) -> Original:
+    def is_followed(clock: Clock, basis: Basis, now_us: int) -> bool:
+        is_external = clock.keeper.is_external(now_us)
+        return basis.root == clock._place.root != clock._me and not is_external
+
+    return is_followed
+
+
 CLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "clocks do not drift", "a bound does not grow with the age of what it rests on",
@@ -113,5 +143,20 @@ CLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "any packet will do", "the arrival of the round there is compared with that of the spray here",
         frozenset(("time",)), Clock, "_arrived_together", _any_packet_will_do, "clocks",
+    ),
+    Mutant(
+        "everybody is first", "each daemon's own clock is the internal time, not that of the view's first",
+        frozenset(("time",)), Clock, "_found_internal", _everybody_is_first, "clocks", seeds=38,
+        shown_by=37,
+    ),
+    Mutant(
+        "only representatives ask", "a site does not hear the time over a link that another daemon of it has",
+        frozenset(("time",)), Clock, "_follow", _only_representatives_ask, "clocks", seeds=38,
+        shown_by=37,
+    ),
+    Mutant(
+        "time of a process that ended", "the internal time of a daemon's former process is told on for ever",
+        frozenset(("time",)), Clock, "_is_followed", _time_of_a_process_that_ended, "clocks", seeds=25,
+        shown_by=24,
     ),
 )  # fmt: skip

@@ -5,17 +5,21 @@ may stop for longer than a few round trips. `with_stops` adds planned stops to o
 anything may happen to a daemon on its way out and to those who go on without it.
 """
 
+from math import ceil, log2
 from random import Random
 
 from msgspec import structs
 
 from antiphon.config import Settings
+from antiphon.core.links.congestion import CONTROLLERS
+from antiphon.core.links.flow import ACK_DELAY_MAX_US
 from antiphon.service import Service
 from antiphon.simulator.incidents import AnyIncident, Flood, Heal, Stop, Trigger, Visit
 from antiphon.simulator.network import AnyFault, Duplicate, Jitter, Reorder
-from antiphon.simulator.plan import Plan, Route
+from antiphon.simulator.plan import ClientPlan, Plan, Route
 from antiphon.simulator.scenarios.clusters import Cluster, draw_clients, draw_cluster
 from antiphon.simulator.scenarios.parts import coalesce_of, wide
+from antiphon.wire import packet
 
 GROUPS = ("g0", "g1", "g2", "g3")
 WITH_STOPS = frozenset(("swarm", "sites", "restart", "cascade", "streams"))
@@ -30,7 +34,8 @@ LEAVE_US = 8_000_000
 HARMLESS = (Jitter, Reorder, Duplicate)
 DELAYS_MAX = 8
 """The longest pause of the others because of a stop, in one-way delays of the longest way there is: the
-proposal, the state, what was resent, that all is done; each over at most two links."""
+proposal, the state, what was resent, that all is done; each over at most two links. What was resent takes
+longer if it is more than a link may send at once: see `_resending_us`."""
 PAUSE_US = 50_000
 """An allowance for what daemons take: timers that are served late, bundles that wait for their turn on a
 ring."""
@@ -69,7 +74,6 @@ def stops(random: Random, seed: int) -> Plan:
         at_us += wide(random, 50_000, 6_000_000)
     working_us = at_us + LEAVE_US
     clients = draw_clients(random, cluster.names, GROUPS, 2 * daemons, working_us, bundles=150)
-    longest_us = max([_longest_us(route) for route in cluster.routes], default=0)
     return Plan(
         "stops",
         seed,
@@ -80,12 +84,38 @@ def stops(random: Random, seed: int) -> Plan:
         settings,
         coalesce=coalesce_of(random),
         incidents=tuple(incidents),
-        stop_bound_us=PAUSE_US + DELAYS_MAX * longest_us,
+        stop_bound_us=_bound_us(cluster.routes, clients),
     )
 
 
 def _harmless(faults: tuple[AnyFault, ...]) -> tuple[AnyFault, ...]:
     return tuple(fault for fault in faults if isinstance(fault, HARMLESS))
+
+
+def _bound_us(routes: tuple[Route, ...], clients: tuple[ClientPlan, ...]) -> int:
+    """For how long the others may be without a view: as many one-way delays as the steps of a change take,
+    and what the slowest link needs beyond them for the largest bundle that a client may have under way."""
+    longest_us = max(map(_longest_us, routes), default=0)
+    largest_bytes = max(client.habits.largest_bytes for client in clients)
+    resending_us = max((_resending_us(route, largest_bytes) for route in routes), default=0)
+    return PAUSE_US + DELAYS_MAX * longest_us + resending_us
+
+
+def _resending_us(route: Route, bundle_bytes: int) -> int:
+    """How much longer than one delay a new link takes for a bundle at the end of a view.
+
+    Its window begins small and doubles with each round trip. A round trip has the wait for an acknowledgement
+    in it, and the last window is paced: it leaves within half of a round trip.
+    """
+    link = route.link
+    window_bytes = CONTROLLERS[link.congestion](link.window_bytes, link.packet_base_bytes).window_bytes
+    body_bytes = packet.capacity(link.packet_base_bytes) - packet.FRAGMENT_ITEM_BYTES
+    sent_bytes = bundle_bytes * link.packet_base_bytes / body_bytes
+    further_windows = ceil(log2(sent_bytes / window_bytes + 1)) - 1
+    if further_windows < 1:
+        return 0
+    longest_us = _longest_us(route)
+    return further_windows * (2 * longest_us + ACK_DELAY_MAX_US) + longest_us
 
 
 def _longest_us(route: Route) -> int:

@@ -36,6 +36,37 @@ class Pair(Struct, frozen=True):
     max_us: float
 
 
+class OneWay(Struct, frozen=True):
+    """How long bundles took from the daemons of one place to those of another, by the common time."""
+
+    origin: str
+    target: str
+    bundles: int
+    """Counted at each daemon to which they came."""
+    p50_us: float
+    p50_error_us: float
+    """The p50 is at most so much less or more."""
+    p99_us: float
+    p99_error_us: float
+    error_max_us: float
+    """The greatest error of a single latency."""
+    bases: tuple[str, ...]
+    """On what the common time was based: `reference`, `internal`, or `virtual` in the simulator."""
+
+
+class OneWays(Struct, frozen=True):
+    """What is known of the way between daemons."""
+
+    pairs: tuple[OneWay, ...]
+    """Those with most bundles first."""
+    known: int
+    """Arrivals of bundles at other daemons for which both ends had a common time."""
+    unknown: int
+    """Those for which they had none."""
+    impossible: int
+    """Known ones that came before they were sent, by more than the bounds allow."""
+
+
 class Stage(Struct, frozen=True):
     """How long one part of the way took."""
 
@@ -200,6 +231,7 @@ class Report(Struct, frozen=True):
     pairs: tuple[Pair, ...]
     pairs_of: str
     """`sites` or `daemons`."""
+    one_ways: OneWays
     ways: tuple[Way, ...]
     talkers: tuple[Talker, ...]
     busiest_groups: tuple[Talker, ...]

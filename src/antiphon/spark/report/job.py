@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from antiphon.errors import UsageError
-from antiphon.spark.report import latency, links, traffic, views
+from antiphon.spark.report import latency, links, one_way, traffic, views
 from antiphon.spark.report.figures import Report, Run, Story
 from antiphon.spark.report.journeys import journeys
 from antiphon.spark.traces import read_runs, read_traces
@@ -21,11 +21,12 @@ PAIRS_MAX = 900
 STORIES_MAX = 3
 SPANS_MAX = 4_000
 """The most spans of one run: a page stays small enough for a phone."""
-STEPS = 8
+STEPS = 9
 """How often `told` is called."""
 _COLUMNS = (
     "run", "live", "position", "time_us", "event", "daemon", "process", "groups", "message", "count",
     "service", "members", "transitional", "daemon_view", "state", "reason", "peer", "link",
+    "bundle", "clock",
 )  # fmt: skip
 
 
@@ -59,6 +60,8 @@ def report_of(
     starts_us = {run.name: run.start_us for run in all_runs}
     told("parts of the way")
     parts = latency.parts_of_the_way(ways)
+    told("one-way latency")
+    one_ways = one_way.one_ways_of(events, places)
     told("traffic")
     groups = traffic.groups_of(events)
     talkers = traffic.talkers_of(ways, events, ROWS_MAX)
@@ -85,6 +88,7 @@ def report_of(
         groups=spreads.groups[:ROWS_MAX],
         pairs=spreads.pairs[:PAIRS_MAX],
         pairs_of=pairs_of,
+        one_ways=structs.replace(one_ways, pairs=one_ways.pairs[:PAIRS_MAX]),
         ways=parts,
         talkers=talkers,
         busiest_groups=groups[:ROWS_MAX],

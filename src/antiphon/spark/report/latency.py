@@ -14,7 +14,7 @@ from antiphon.spark.report.figures import QUANTILES, STAGES, Pair, Spread, Stage
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_ACCURACY = 10_000
+PERCENTILE_ACCURACY = 10_000
 """Percentiles are exact to one part in this many."""
 PRIVATE = "(private)"
 """All messages to single sessions together: their names would be a list of all sessions."""
@@ -40,7 +40,7 @@ def spread_columns(took: "Column") -> "list[Column]":
 
     return [
         F.count(took).alias("deliveries"),
-        F.percentile_approx(took, list(QUANTILES), _ACCURACY).alias("quantiles"),
+        F.percentile_approx(took, list(QUANTILES), PERCENTILE_ACCURACY).alias("quantiles"),
         F.max(took).alias("longest"),
     ]
 
@@ -134,7 +134,7 @@ def parts_of_the_way(ways: "DataFrame") -> tuple[Way, ...]:
         for name in STAGES
         for number in (
             F.mean(name).alias(f"{name}_mean"),
-            F.percentile_approx(name, [0.5, 0.99], _ACCURACY).alias(f"{name}_quantiles"),
+            F.percentile_approx(name, [0.5, 0.99], PERCENTILE_ACCURACY).alias(f"{name}_quantiles"),
         )
     ]
     rows = spans.groupBy("service").agg(F.count("*").alias("deliveries"), *numbers).collect()

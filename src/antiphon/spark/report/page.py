@@ -16,13 +16,27 @@ from antiphon.plots.charts import (
 )
 from antiphon.plots.page import Block, Facts, Figure, Heading, Page, Paragraph, Section, Table, render
 from antiphon.plots.words import count, duration, share, short_count
-from antiphon.spark.report.figures import MARKS, STAGES, Link, Pair, Report, Run, Spread, Story, Talker, Way
+from antiphon.spark.report.figures import (
+    MARKS,
+    STAGES,
+    Link,
+    OneWay,
+    OneWays,
+    Pair,
+    Report,
+    Run,
+    Spread,
+    Story,
+    Talker,
+    Way,
+)
 from antiphon.spark.report.views import DOWN
 
 _PLACES_MAX = 30
 """Rows and columns of a map of pairs."""
 _DAEMONS_MAX = 40
 """Rows of a timeline."""
+_PAIRS_SHOWN = 40
 _MOMENTS_MAX = 60
 _RUNS_MAX = 30
 _NAMES_MAX = 8
@@ -47,6 +61,7 @@ def page_of(report: Report, title: str = "") -> str:
     sections = [
         Section("latency", "Latency", _latency(report)),
         Section("places", f"Latency between {report.pairs_of}", _pairs(report)),
+        Section("one-way", f"One-way latency between {report.pairs_of}", _one_ways(report.one_ways)),
         Section("way", "What ordering and stability add", _ways(report.ways)),
         Section("time", "Over time", _stories(report)),
         Section("views", "Views and pauses", _views(report)),
@@ -92,7 +107,8 @@ def _clocks(runs: Iterable[Run]) -> Block:
     text = (
         "Times of live runs are those of each machine's own clock. What begins on one machine and ends on "
         "another (latency, transport, the order of events of different daemons) is only as exact as those "
-        "clocks agree; what begins and ends at one daemon (ordering, pauses) does not depend on them."
+        "clocks agree; what begins and ends at one daemon (ordering, pauses) does not depend on them. Only "
+        "one-way latency is by the common time of the daemons, with a bound on its error."
     )
     if early:
         most_us = max(run.earliest_us for run in runs)
@@ -152,6 +168,52 @@ def _pairs(report: Report) -> list[Block]:
             numbers_from=2,
         ),
     ]
+
+
+def _one_ways(found: OneWays) -> list[Block]:
+    if not found.known:
+        return [Paragraph(_no_common_time(found))]
+    text = (
+        "From the moment in which a daemon gives a bundle its place in the order until another one has all "
+        "of it, by the time on which both agree. The true percentile is within the bound that follows it."
+    )
+    if found.unknown:
+        text += (
+            f" {count(found.unknown)} of {count(found.known + found.unknown)} arrivals are left out: no "
+            "common time is known for them."
+        )
+    if found.impossible:
+        text += (
+            f" {_of(found.impossible, 'arrival')} came before being sent, by more than the bounds allow: "
+            "a clock is not as good as the configuration says."
+        )
+    return [
+        Paragraph(text),
+        Table(
+            "From one to the other, those with most bundles",
+            ("from", "to", "time of", "bundles", "p50", "p99", "greatest error"),
+            [_one_way_row(one) for one in found.pairs[:_PAIRS_SHOWN]],
+            numbers_from=3,
+        ),
+    ]
+
+
+def _no_common_time(found: OneWays) -> str:
+    if not found.unknown:
+        return "No daemon is known to have had a bundle of another one in these traces."
+    return (
+        f"No common time is known for any of {count(found.unknown)} arrivals, so how long bundles took from "
+        "one daemon to another is not known."
+    )
+
+
+def _one_way_row(one: OneWay) -> Sequence[str]:
+    p50, p99 = (
+        f"{duration(took_us)} ± {duration(error_us)}"
+        for took_us, error_us in ((one.p50_us, one.p50_error_us), (one.p99_us, one.p99_error_us))
+    )
+    bases = ", ".join(one.bases)
+    return (one.origin, one.target, bases, f"{one.bundles:,}", p50, p99, duration(one.error_max_us))
 
 
 def _pair_row(pair: Pair) -> Sequence[str]:
