@@ -23,6 +23,8 @@ from antiphon.spark.campaign.page import page_of as campaign_page_of
 from antiphon.spark.report.figures import (
     Installation,
     Link,
+    OneWay,
+    OneWays,
     Pair,
     Pause,
     Rate,
@@ -67,6 +69,7 @@ def report_page() -> str:
         links=(Link(HOSTILE, HOSTILE, HOSTILE, 9, 1, 9, 0, 0, 9.0),),
         links_count=1,
         stories=(Story(HOSTILE, 100, (Rate(0, 9, 9), Rate(100, 0, 9)), (span,), (50,)),),
+        one_ways=OneWays((OneWay(HOSTILE, HOSTILE, 9, *times, 4e3, (HOSTILE,)),), 9, 1, 1),
     )
     return report_page_of(report)
 
