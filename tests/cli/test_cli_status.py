@@ -11,9 +11,10 @@ from command_line import Run, Start
 
 from antiphon.blocking import connect
 from antiphon.cli.explain import told
-from antiphon.cli.status import SILENCE_MAX_US, _sessions, _time, faults_of
+from antiphon.cli.status import SILENCE_MAX_US, _causal, _sessions, _time, faults_of
 from antiphon.client import ask_status
 from antiphon.load.cluster import daemons
+from antiphon.service import Service
 
 
 def test_status_of_a_whole_cluster(antiphon: Run, start: Start, addresses: list[str]) -> None:
@@ -54,6 +55,23 @@ def test_status_tells_of_slow_sessions() -> None:
     assert swift["slow"] == ""
     answer["slow_sessions"] = ["#sloth#d1"]
     assert next(_sessions(answer))["slow"] == "slow: senders wait"
+
+
+def test_status_tells_what_causal_histories_cost(antiphon: Run, addresses: list[str]) -> None:
+    quiet = antiphon("status", "--address", addresses[0])
+    assert "causal:" not in quiet.stdout
+    with connect(addresses[0], name="ann") as ann:
+        ann.join("tea")
+        for _ in range(2):
+            ann.send("tea", b"once more", service=Service.CAUSAL)
+        ann.wait_accepted()
+        told = antiphon("status", "--address", addresses[0])
+    assert re.search(r"causal: histories of \d bundles? told, \d\.\d causes each and \d+ bytes", told.stdout)
+    cut = {"histories_told": 4, "causes_told": 6, "cut_short": 1, "largest_bytes": 2_040}
+    assert next(_causal({**cut, "causes_kept": 1, "waiting": 0})) == (
+        "causal: histories of 4 bundles told, 1 of them cut short, 1.5 causes each and 2,040 bytes at most; "
+        "1 cause kept, 0 bundles not settled"
+    )
 
 
 def known(**changes: Any) -> dict[str, Any]:
