@@ -82,6 +82,11 @@ class FixedSequencer(SymmetricOrder):
                 self._wanted.clear()
         super().advance()
 
+    @property
+    def _done_line(self) -> int:
+        line = super()._done_line
+        return min(line, self._arrived[0][0] - 1) if self._arrived else line
+
     # The end of the view ----------------------------------------------------------------------------------
 
     def stop(self) -> None:

@@ -227,7 +227,7 @@ class SymmetricOrder:
             self._catch_up(entry.source, source)
         self._place(entry, in_order)
         if entry.history is not None:
-            self.causal.came(entry, entry.history, header.service is CAUSAL and not in_order)
+            self.causal.came(entry, entry.history, self._may_overtake(entry, in_order))
         if source.blocked:
             self._retry(source)
         return True
@@ -334,6 +334,10 @@ class SymmetricOrder:
         else:
             chain.wait(entry)
             source.blocked.add((entry.header.daemon, entry.header.session))
+
+    def _may_overtake(self, entry: Entry, in_order: bool) -> bool:
+        """Whether a bundle is delivered as soon as its past is, ahead of its place; it must have one."""
+        return entry.header.service is CAUSAL and not in_order and entry.place > 0
 
     def _catch_up(self, number_of_source: int, source: _Source) -> None:
         while (reached := source.ahead.pop(source.contiguous + 1, None)) is not None:

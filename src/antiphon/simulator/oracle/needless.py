@@ -11,6 +11,7 @@ A bundle may also wait
   or else (`floor`) until an ordered delivery shows that the agreed order has passed it
 - while its daemon forms a view or puts groups together, has an event of a session of its own under way, or
   has a late copy to deliver that was born before it: then it keeps its place in the agreed order
+- for its place, if it was born without one
 - for its turn, while its daemon delivers one bundle after another: a busy daemon does so in slices.
 Sessions that ended may have been handed more than they have read: what was sent to groups that they had
 joined counts as delivered to them.
@@ -195,7 +196,13 @@ class _Needless:
                 sender = record.message[:3]
                 knows.newest[sender] = max(knows.newest.get(sender, 0), bundle[2])
         held = self._held.get((daemon, bundle))
-        if record.service == "causal" and held is not None and record.time_us > held.time_us:
+        is_born_in_place = not record.place
+        if (
+            record.service == "causal"
+            and is_born_in_place
+            and held is not None
+            and record.time_us > held.time_us
+        ):
             self._waited.append(record)
 
     def _receivers(self, record: Record) -> list[str]:
