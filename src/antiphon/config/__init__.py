@@ -2,6 +2,7 @@
 
     [cluster]
     name = "demo"
+    order = "symmetric"         # or "adaptive": only sites that send often are waited for
     delta_ms = 5.0              # the longest wait of an idle site between two updates
     membership = "lan"          # how long slow daemons are waited for at most: "lan", or "wan" for more
 
@@ -49,6 +50,7 @@ from antiphon.config.values import (
     Emulation,
     File,
     LinkConfig,
+    OrderName,
     Protocol,
     Settings,
     SiteConfig,
@@ -62,6 +64,7 @@ __all__ = [
     "DaemonConfig",
     "Emulation",
     "LinkConfig",
+    "OrderName",
     "Protocol",
     "Settings",
     "SiteConfig",

@@ -13,6 +13,7 @@ from collections import Counter, deque
 
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.dispatch import NOT_FOR_MEMBERS
 from antiphon.core.groups.sessions import Pending, Session
 from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.recovery import control_bundle
@@ -60,7 +61,7 @@ class Origin:
     @property
     def is_waiting(self) -> bool:
         """Whether a bundle of the daemon itself waits for its turn."""
-        return bool(self._outbox or self._order.to_tell)
+        return bool(self._order.to_tell) or (bool(self._outbox) and self._may_go(self._outbox[0][0].header))
 
     def send(self, session: Session, pending: Pending, now_us: int) -> None:
         """A session's bundle has its turn."""
@@ -87,12 +88,16 @@ class Origin:
         while order.to_tell and order.is_turn:
             told = control_bundle(order.to_tell.popleft(), Flag.ORDER, Service.RELIABLE)
             self._order_bundle(told.data, told.header, 0, 0, 0, self._everywhere, now_us)
-        while self._outbox and order.is_turn:
+        while self._outbox and order.is_turn and self._may_go(self._outbox[0][0].header):
             draft, destinations, is_chained = self._outbox.popleft()
             previous = self._control_number if is_chained else 0
             entry = self._order_bundle(draft.data, draft.header, 0, 0, previous, destinations, now_us)
             if is_chained:
                 self._control_number = entry.header.number
+
+    def _may_go(self, header: Header) -> bool:
+        """Whether the order does not hold a bundle of the daemon itself back."""
+        return bool(header.flags & Flag.CONTROL) or not self._order.is_holding
 
     def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
         """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""
@@ -157,6 +162,8 @@ class Origin:
         now_us: int,
     ) -> Entry:
         order = self._order
+        if order.extension is not None and not header.flags & NOT_FOR_MEMBERS:
+            data, header = bundles.extended(data, header, order.extension)
         number, lts, aru = order.stamp()
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon import config, limits
-from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
+from antiphon.config import Config, DaemonConfig, LinkConfig, OrderName, Settings, SiteConfig
 from antiphon.errors import UsageError
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
@@ -184,6 +184,14 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             ),
             dead=tuple(name for name in self.dead if name != daemon),
             steady=None if self.steady is None else self.steady.without(daemon),
+        )
+
+    def ordered(self, order: OrderName | None) -> "Plan":
+        """The same plan for a cluster with this order; None: with its own."""
+        return (
+            self
+            if order is None
+            else structs.replace(self, settings=structs.replace(self.settings, order=order))
         )
 
     def text(self) -> str:

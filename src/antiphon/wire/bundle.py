@@ -411,6 +411,23 @@ def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> Bat
     return stamp
 
 
+_LENGTH = Layout("!I")
+_EXTENSIONS_BYTES = Layout("!H")
+_EXTENSIONS_BYTES_OFFSET = 86
+
+
+def extended(bundle: bytearray, header: Header, extension: Extension) -> Draft:
+    """A copy of an unstamped bundle, with one more extension."""
+    names_end = HEADER_BYTES + len(header.names)
+    extensions = tuple(sorted((*header.extensions, extension), key=lambda one: one.type))
+    area = extension_fields.encode(extensions)
+    data = bytearray(bundle)
+    data[names_end : names_end + extension_fields.size_bytes(header.extensions)] = area
+    _LENGTH.pack_into(data, 0, len(data))
+    _EXTENSIONS_BYTES.pack_into(data, _EXTENSIONS_BYTES_OFFSET, len(area))
+    return Draft(data, replace(header, length=len(data), extensions=extensions))
+
+
 def stamp(bundle: bytearray, header: Header) -> None:
     """Stamp a bundle: write the fields of `header` that the sending daemon sets into it."""
     _STAMP.pack_into(

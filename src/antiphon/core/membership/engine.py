@@ -16,6 +16,7 @@ from antiphon.core.links.building import build, build_site_link
 from antiphon.core.links.link import Link
 from antiphon.core.links.site import Mate
 from antiphon.core.links.tcp import Stream
+from antiphon.core.ordering.adaptive import AdaptiveOrder
 from antiphon.core.ordering.order import MakeOrder, Order
 from antiphon.core.ordering.plausible import Reach
 from antiphon.core.ordering.symmetric import SymmetricOrder
@@ -30,7 +31,7 @@ from antiphon.core.view import DaemonView
 from antiphon.errors import BadPacket
 from antiphon.wire.packet import SERIALS, Data, Packet, Update
 
-ORDERS: dict[str, MakeOrder] = {"symmetric": SymmetricOrder}
+ORDERS: dict[str, MakeOrder] = {"symmetric": SymmetricOrder, "adaptive": AdaptiveOrder}
 """The orders that a cluster can choose."""
 
 
@@ -61,7 +62,7 @@ class Engine:
         mine = next(segment for segment in self.segments if me in segment)
         self.speaks = mine[0] == me
         """Whether this daemon is its segment's representative."""
-        self.order: Order = ORDERS["symmetric"](config.daemon_count, me, self.segments, view.id, clock)
+        self.order: Order = ORDERS[settings.order](config.daemon_count, me, self.segments, view.id, clock)
         self.reach = Reach(self.order, self.source_of, view.id, now_us)
         self.site_link = build_site_link(
             config,
@@ -79,6 +80,7 @@ class Engine:
             for peer in view.neighbours(me)
             if peer not in mine
         }
+        self._ways = routing.ways(config, self.segments, view.links, me)
         branches = routing.branches(config, self.segments, view.links, me)
         self.delta = Delta(int(settings.delta_ms * 1000), len(self.segments))
         self.forwarder = Forwarder(branches, self.links, self.site_link, self.delta)
@@ -169,6 +171,19 @@ class Engine:
         """The longest one-way delay to a neighbour at another site."""
         return max((link.regulator.rtt_us for link in self.links.values()), default=0) // 2
 
+    def look(self, now_us: int) -> None:
+        """Time passes in a view that works."""
+        self.order.look(self._delays_us() if self.speaks else {}, now_us)
+
+    def _delays_us(self) -> dict[int, int]:
+        """The one-way delay to each other source: that of the link on the way there, as measured, and for
+        what lies beyond it as much more as it costs."""
+        return {
+            source: int(self.links[neighbour].regulator.rtt_us * share) // 2
+            for source, (neighbour, share) in self._ways.items()
+            if neighbour in self.links
+        }
+
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
@@ -201,6 +216,7 @@ class Engine:
         news_us = self.announcement_due_us()
         if news_us is not None and (deadline_us is None or news_us < deadline_us):
             deadline_us = news_us
+        deadline_us = earliest_us(deadline_us, self.order.look_due_us)
         for link in self.links.values():
             due_us = link.next_deadline_us()
             if deadline_us is None or due_us < deadline_us:

@@ -20,13 +20,14 @@ from antiphon import limits
 from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
-from antiphon.core.ordering.order import Ending, Sender
+from antiphon.core.ordering.order import Ending, Sender, Telling
 from antiphon.core.ordering.ranges import to_ranges
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
 from antiphon.core.overlay.topology import Segment
 from antiphon.service import CAUSAL, RELIABLE, SAFE
 from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import Skip, Update
 
 _CLAIMS_MAX = 64
@@ -106,7 +107,7 @@ class SymmetricOrder:
         """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
         owner takes them."""
         self._recovered: set[tuple[int, int]] = set()  # what is retained, once the view has stopped
-        self.to_tell: deque[bytes] = deque()
+        self.to_tell: Telling = deque[bytes]()
         """Always empty: bundles are born with their places."""
         self.moved = False
         """Whether anything came in since `advance`."""
@@ -143,6 +144,24 @@ class SymmetricOrder:
         assert self.is_turn
         self.issued += 1
         return self.issued, self.lines.tick(), self.lines.own_aru
+
+    @property
+    def is_holding(self) -> bool:
+        """Bundles are born with their places: none has to be held back."""
+        return False
+
+    @property
+    def extension(self) -> Extension | None:
+        """Bundles are born with their places: none has to name a sequencer."""
+        return None
+
+    def look(self, delays_us: Mapping[int, int], now_us: int) -> None:
+        """There is nothing to decide."""
+
+    @property
+    def look_due_us(self) -> int | None:
+        """Never."""
+        return None
 
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
         """Bundles are born with their places, so that this is certain."""
