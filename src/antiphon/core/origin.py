@@ -61,7 +61,10 @@ class Origin:
     @property
     def is_waiting(self) -> bool:
         """Whether a bundle of the daemon itself waits for its turn."""
-        return bool(self._order.to_tell) or (bool(self._outbox) and self._may_go(self._outbox[0][0].header))
+        order = self._order
+        if order.to_tell or not self._outbox or not order.is_holding:
+            return bool(order.to_tell or self._outbox)
+        return any(self._is_free(draft.header) for draft, _, _ in self._outbox)
 
     def send(self, session: Session, pending: Pending, now_us: int) -> None:
         """A session's bundle has its turn."""
@@ -88,16 +91,24 @@ class Origin:
         while order.to_tell and order.is_turn:
             told = control_bundle(order.to_tell.popleft(), Flag.ORDER, Service.RELIABLE)
             self._order_bundle(told.data, told.header, 0, 0, 0, self._everywhere, now_us)
-        while self._outbox and order.is_turn and self._may_go(self._outbox[0][0].header):
-            draft, destinations, is_chained = self._outbox.popleft()
+        while self._outbox and order.is_turn:
+            at = 0
+            if order.is_holding:
+                free = (at for at, waiting in enumerate(self._outbox) if self._is_free(waiting[0].header))
+                at = next(free, -1)
+            if at < 0:
+                return
+            draft, destinations, is_chained = self._outbox[at]
+            del self._outbox[at]
             previous = self._control_number if is_chained else 0
             entry = self._order_bundle(draft.data, draft.header, 0, 0, previous, destinations, now_us)
             if is_chained:
                 self._control_number = entry.header.number
 
-    def _may_go(self, header: Header) -> bool:
-        """Whether the order does not hold a bundle of the daemon itself back."""
-        return bool(header.flags & Flag.CONTROL) or not self._order.is_holding
+    @staticmethod
+    def _is_free(header: Header) -> bool:
+        """Whether the order never holds a bundle back: a join that waits for others waits for late ones."""
+        return bool(header.flags & NOT_FOR_MEMBERS)
 
     def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
         """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""

@@ -145,7 +145,7 @@ class AdaptiveOrder(SymmetricOrder):
         self._sent = dict.fromkeys(self._sources, 0)  # bundles of each source for members
         self._decider: Decider | None = None
         self._is_changing = False
-        self._reassigned = (-1, 0)  # to whom our bundles without tickets were reassigned last
+        self._is_reassigning = False  # from when this daemon says so until that has come back
         self._delays_us: Mapping[int, int] = {}
         self._now_us = 0
         self._had: tuple[tuple[int, int], ...] = ()
@@ -256,7 +256,7 @@ class AdaptiveOrder(SymmetricOrder):
                 heappush(self._order, (entry.header.lts, entry))
                 return
         elif not is_passive(entry.header):
-            super()._place(entry, in_order)
+            super()._place(entry, in_order and not entry.header.flags & Flag.ORDER)
             return
         ticket = self.tickets.get(key)
         if ticket is None:
@@ -273,10 +273,11 @@ class AdaptiveOrder(SymmetricOrder):
         else:
             super()._place(entry, in_order=False)
         is_active = self.source in self.roles.active
-        is_urgent = header.service is SAFE or header.flags & ~Flag.CLIENT
-        if place > self.needs_lts and header.service >= CAUSAL and (is_active or is_urgent):
+        is_urgent = header.service is SAFE or header.flags & ~Flag.CLIENT & ~Flag.ORDER
+        waits = header.service >= CAUSAL or header.flags & Flag.ORDER
+        if place > self.needs_lts and (is_urgent or (waits and is_active)):
             self.needs_lts = place
-        if place > self.needs_aru and is_urgent and not header.flags & Flag.ORDER:
+        if place > self.needs_aru and is_urgent:
             self.needs_aru = place
 
     def _read(self, source: int) -> None:
@@ -293,6 +294,7 @@ class AdaptiveOrder(SymmetricOrder):
             else:
                 assignment = Assignment(told.sequencer, told.role_number, told.first, number)
                 self.roles.assign(source, assignment)
+                self._is_reassigning = self._is_reassigning and source != self.source
 
     def _take_tickets(self, sequencer: int, number: int, told: Tickets) -> None:
         if not self.is_over:
@@ -340,6 +342,11 @@ class AdaptiveOrder(SymmetricOrder):
             if assignment.sequencer == self.source and self._is_current(assignment)
         ]
 
+    def _last_wanted(self, source: int) -> int:
+        """The number up to which a source's bundles may get tickets now: after a change of its role or of its
+        sequencer they may be for another daemon to give."""
+        return min(self._sources[source].contiguous, self._pending.get(source, limits.COUNTER_MAX))
+
     def _is_current(self, assignment: Assignment) -> bool:
         """Whether it is to us in our present role."""
         return assignment.role_number == self.roles[self.source].number
@@ -348,10 +355,10 @@ class AdaptiveOrder(SymmetricOrder):
         """Whether this daemon has tickets to give."""
         found = False
         for source, assignment in self._assigned():
-            contiguous = self._sources[source].contiguous
-            while assignment.first <= contiguous and (source, assignment.first) in self._exempt:
+            last = self._last_wanted(source)
+            while assignment.first <= last and (source, assignment.first) in self._exempt:
                 assignment.first += 1
-            found = found or assignment.first <= contiguous
+            found = found or assignment.first <= last
         return found
 
     def give_tickets(self) -> Tickets:
@@ -359,8 +366,8 @@ class AdaptiveOrder(SymmetricOrder):
         runs: list[tuple[int, int, int]] = []
         count = 0
         for source, assignment in self._assigned():
-            contiguous = self._sources[source].contiguous
-            while assignment.first <= contiguous and len(runs) < limits.TICKET_RUNS_MAX:
+            last = self._last_wanted(source)
+            while assignment.first <= last and len(runs) < limits.TICKET_RUNS_MAX:
                 number = assignment.first
                 assignment.first += 1
                 if (source, number) in self._exempt:
@@ -414,7 +421,7 @@ class AdaptiveOrder(SymmetricOrder):
 
     def _is_confirmed(self, entry: Entry) -> bool:
         """Whether the daemon that sent a bundle is known to have its ticket."""
-        if entry.daemon == self.me or entry.place <= self.lines.stable:
+        if entry.daemon == self.me or entry.place <= self.lines.stable or entry.header.service < CAUSAL:
             return True
         ticket = self.tickets[entry.source, entry.header.number]
         return self.confirmed.get(entry.daemon, {}).get(ticket.sequencer, 0) >= ticket.number
@@ -465,10 +472,9 @@ class AdaptiveOrder(SymmetricOrder):
     def must_reassign(self) -> bool:
         """Whether our sequencer has become passive, so that we need another one."""
         roles = self.roles
-        if self.me != self.source or self.source in roles.active or roles.is_served(self.source):
+        if self.me != self.source or self._is_reassigning or self.source in roles.active:
             return False
-        sequencer, role_number = self._reassigned
-        return sequencer not in roles.active or roles[sequencer].number != role_number
+        return not roles.is_served(self.source)
 
     def reassign(self) -> Reassignment:
         """The closest active source gives the tickets that are missing."""
@@ -476,8 +482,8 @@ class AdaptiveOrder(SymmetricOrder):
         sequencer = min(roles.active, key=lambda other: (self._delay_us(other), other))
         last = max((number for of, number in self.tickets if of == source), default=0)
         first = max(last, self._forgotten.get(source, 0), roles.assignments[source].first - 1) + 1
-        self._reassigned = (sequencer, roles[sequencer].number)
-        return Reassignment(first, *self._reassigned)
+        self._is_reassigning = True
+        return Reassignment(first, sequencer, roles[sequencer].number)
 
     def _delay_us(self, source: int) -> int:
         return self._delays_us.get(source, limits.NEVER_US)
