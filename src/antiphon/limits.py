@@ -182,6 +182,9 @@ ROLE_SAMPLES = 7
 """The k of the mean-shift detector (NAVTECH 5.4): so many samples make a mean, and shift it."""
 ROLE_MARGIN_PERCENT = 20
 """By how much the time between messages must differ from the delay before a role is changed (NAVTECH 5.4)."""
+PLACES_SPARE = 1 << 30
+"""Between the last place of a view and those of bundles that have no ticket when it ends: a second of
+`LTS_PER_US`, or a million bundles."""
 TICKET_RUNS_MAX = 4_096
 """Runs of consecutive numbers in one message with tickets; the rest goes into the next one."""
 

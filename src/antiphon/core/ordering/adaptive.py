@@ -36,6 +36,7 @@ from antiphon.core.ordering.adaptive_ending import AdaptiveEnding, AdaptiveState
 from antiphon.core.ordering.adaptive_lines import AdaptiveLines
 from antiphon.core.ordering.deciding import Decider, Decision
 from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.order import Ending
 from antiphon.core.ordering.roles import Assignment, Roles
 from antiphon.core.ordering.stability import stamp_after
@@ -141,9 +142,11 @@ class AdaptiveOrder(SymmetricOrder):
         self._unread: dict[int, list[tuple[int, Entry, Told]]] = {source: [] for source in self._sources}
         self._changes: dict[Key, Change] = {}  # those that have not taken effect
         self._pending: dict[int, int] = {}  # by source, the number of its change that is under way
+        self._waiters: deque[Entry] = deque()  # our bundles that wait for others
         self._exempt: set[Key] = set()  # bundles that have come and need no ticket
         self._sent = dict.fromkeys(self._sources, 0)  # bundles of each source for members
         self._decider: Decider | None = None
+        self._own_events = 0  # joins and leaves of our sessions that have not taken effect
         self._is_changing = False
         self._is_reassigning = False  # from when this daemon says so until that has come back
         self._delays_us: Mapping[int, int] = {}
@@ -178,6 +181,24 @@ class AdaptiveOrder(SymmetricOrder):
     def own_after(self, lts: int) -> list[Entry]:
         """The unstable bundles of this daemon that have no place yet, or one after `lts`."""
         return [entry for entry in self._own if not entry.place or entry.place > lts]
+
+    def wait_for_others(self, entry: Entry) -> None:
+        """See `order.Order`."""
+        entry.waits_for_others = True
+        self._waiters.append(entry)
+        self._cap()
+
+    def _cap(self) -> None:
+        """Acknowledge nothing from the place of our first bundle that waits for others on. Before its ticket
+        is here we cannot have acknowledged that place. Daemons that acknowledged nothing after the births of
+        such bundles could wait for one another for ever."""
+        waiters = self._waiters
+        self.lines.capped_below = (waiters[0].place or None) if waiters else None
+
+    def _vouch_again(self) -> None:
+        self._waiters.popleft()
+        self._cap()
+        self.lines.advance(self._is_complete)
 
     # Receiving --------------------------------------------------------------------------------------------
 
@@ -227,6 +248,8 @@ class AdaptiveOrder(SymmetricOrder):
         needs_lts, needs_aru = self.needs_lts, self.needs_aru
         super()._keep(entry)
         header = entry.header
+        if header.flags & Flag.EVENT and header.daemon == self.me:
+            self._own_events += 1
         if is_passive(header):
             ticket = self.tickets.get((entry.source, header.number))
             entry.place = 0 if ticket is None else ticket.place
@@ -268,6 +291,8 @@ class AdaptiveOrder(SymmetricOrder):
         """A bundle of a passive source has come, and so has its ticket."""
         header = entry.header
         entry.place = place
+        if entry.waits_for_others:
+            self._cap()
         if header.flags & Flag.ORDER or in_order or header.service >= CAUSAL:
             heappush(self._order, (place, entry))
         else:
@@ -320,7 +345,8 @@ class AdaptiveOrder(SymmetricOrder):
         entry, in_order = waiting
         if self.is_over:
             return
-        self._place_at(entry, ticket.place, in_order)
+        # A join of ours that was sent meanwhile may have an earlier place, and not have taken effect.
+        self._place_at(entry, ticket.place, in_order or self._own_events > 0)
         if entry.daemon == self.me and entry.header.service >= CAUSAL:
             self.to_confirm[ticket.sequencer] = ticket.number
 
@@ -418,6 +444,11 @@ class AdaptiveOrder(SymmetricOrder):
         self.delivered_line = place
         self._deliver(entry)
         return True
+
+    def _hand_up(self, entry: Entry) -> Chain:
+        if entry.header.flags & Flag.EVENT and entry.daemon == self.me:
+            self._own_events -= 1
+        return super()._hand_up(entry)
 
     def _is_confirmed(self, entry: Entry) -> bool:
         """Whether the daemon that sent a bundle is known to have its ticket."""
@@ -550,7 +581,7 @@ class AdaptiveOrder(SymmetricOrder):
         self.is_over = True
         self._had = tuple(sorted(self.newest.items()))
         self._last = self.lines.clock
-        self.lines.saw(2 * self._last - self.start)
+        self.lines.saw(2 * self._last - self.start + limits.PLACES_SPARE)
 
     def tell(self) -> bytes:
         """See `order.Order`."""

@@ -9,9 +9,13 @@ cannot know of them. The rest of the view is delivered like this:
 - any other one may have been delivered by no daemon. If its sender comes along it comes after everything that
   has a place, in the order of lts; its sender does the same wherever it goes on. Otherwise it is dropped: its
   place is after the last one, and nobody has promised it
-- a bundle that is not ordered has the place of its ticket, whoever knows it. Without one it comes as early as
-  it may: daemons that are lost to us may have delivered it and sent what depends on it. A FIFO bundle stays
-  behind what its session sent before
+- a bundle that is not ordered has the place of its ticket, if that is known; otherwise it comes at the end,
+  too, and so does a FIFO bundle behind one of its session that does. Daemons that are lost to us may have
+  delivered it. What they sent after that is dropped here: it is beyond the hole where the ticket is missing
+
+Places at the end are far beyond the clock of the view (`limits.PLACES_SPARE`): another part of the view may
+go on for a while without the passive sources that are lost to it, and what it never got must not seem to come
+before what it delivers.
 
 Follows: thesis 6.1.9 and 6.1.10. NAVTECH 5.3 relies on linear views here: it discards what has no ticket.
 Checked by: tests/paper/test_adaptive_ending.py, the oracle's properties 2.7 to 2.15.
@@ -77,7 +81,7 @@ class AdaptiveEnding(SymmetricEnding):
     ) -> None:
         super().__init__(me, segments, states)
         last = max(state.last for state in states.values())
-        self.after_last = last - start
+        self.after_last = last - start + limits.PLACES_SPARE
         """What has no place is put so much later than its lts: beyond everything that has one."""
         self.confirmed: dict[int, dict[int, int]] = {}
         """By daemon and sequencer, the number up to which the daemon had the tickets."""
@@ -98,29 +102,22 @@ def settle(
     rest: list[Entry], tickets: Mapping[tuple[int, int], "Ticket"], ending: AdaptiveEnding
 ) -> list[Entry]:
     """Give what was not delivered its places; the same bundles in their order."""
-    newest: dict[int, int] = {}  # by source, the place of what was looked at last
-    is_last: set[tuple[int, int]] = set()  # sessions with an ordered bundle that has no place
+    is_last: set[tuple[int, int]] = set()  # sessions of which something comes at the end
     for entry in sorted(rest, key=lambda one: (one.source, one.header.number)):
         header = entry.header
         if header.flags & Flag.ORDER or not any(one.type == SEQUENCER for one in header.extensions):
             entry.place = header.lts
             continue
         ticket = tickets.get((entry.source, header.number))
+        if ticket is None and entry.place:
+            continue  # it is known everywhere
         sender = (header.daemon, header.session)
-        if entry.place and ticket is None:
-            pass  # it was known everywhere
-        elif header.service >= CAUSAL:
-            if ticket is None or not ending.is_confirmed(header.daemon, ticket):
-                is_last.add(sender)
-                entry.place = header.lts + ending.after_last
-            else:
-                entry.place = ticket.place
-        elif header.service is FIFO and sender in is_last:
+        comes_last = ticket is None or (header.service is FIFO and sender in is_last)
+        if ticket is not None and header.service >= CAUSAL:
+            comes_last = not ending.is_confirmed(header.daemon, ticket)
+        if comes_last:
+            is_last.add(sender)
             entry.place = header.lts + ending.after_last
         elif ticket is not None:
             entry.place = ticket.place
-        else:
-            entry.place = max(header.lts, ending.delivered_line, newest.get(entry.source, 0))
-        if sender not in is_last:
-            newest[entry.source] = entry.place
     return sorted(rest, key=lambda one: (one.place, one.source, one.header.number))
