@@ -11,6 +11,9 @@ Checked by: tests/paper/test_groups.py, tests/paper/test_parsed_once.py.
 
 from collections import Counter, deque
 
+from msgspec import structs
+
+from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.dispatch import NOT_FOR_MEMBERS
@@ -57,6 +60,10 @@ class Origin:
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
         # Bundles of the daemon itself that wait for its turn: destinations, and whether one follows another.
         self._outbox: deque[tuple[Draft, int, bool]] = deque()
+        self._unplaced: deque[tuple[int, Header, bytearray]] = (
+            deque()
+        )  # unreliable, after which number of ours
+        self._unplaced_bytes = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -88,6 +95,8 @@ class Origin:
     def flush(self, now_us: int) -> None:
         """Order what waits for this daemon's turn, if it has come."""
         order = self._order
+        if self._unplaced:
+            self._send_placed()
         while order.to_tell and order.is_turn:
             told = control_bundle(order.to_tell.popleft(), Flag.ORDER, Service.RELIABLE)
             self._order_bundle(told.data, told.header, 0, 0, 0, self._everywhere, now_us)
@@ -205,12 +214,29 @@ class Origin:
             self._me, session.number, self._incarnation, session.sequence, self._unreliable_number, 0,
             order.clock, order.aru, destinations, header.sent_us, header.marks, header.extensions,
         )  # fmt: skip
-        bundles.stamp(data, stamped)
         session.sequence += header.message_count
-        self._delivery.message(self._me, stamped, data)
+        if self._unplaced or not order.has_places(session.last_number):
+            if self._unplaced_bytes <= limits.LINK_UNRELIABLE_QUEUE_BYTES:
+                self._unplaced.append((session.last_number, stamped, data))
+                self._unplaced_bytes += len(data)
+            return
+        self._let_go(stamped, data)
+
+    def _let_go(self, header: Header, data: bytearray) -> None:
+        bundles.stamp(data, header)
+        self._delivery.message(self._me, header, data)
         self._forwarder.unreliable(
-            Fragment(self._me, self._unreliable_number, destinations, header.length, 0, data)
+            Fragment(self._me, header.number, header.destinations, header.length, 0, data)
         )
+
+    def _send_placed(self) -> None:
+        """Send unreliable bundles whose sessions' earlier bundles have their places now: who gets one may
+        send a bundle that must come after these."""
+        order = self._order
+        while self._unplaced and order.has_places(self._unplaced[0][0]):
+            _, header, data = self._unplaced.popleft()
+            self._unplaced_bytes -= len(data)
+            self._let_go(structs.replace(header, lts=order.clock, aru=order.aru), data)
 
     def _destinations(self, names: tuple[str, ...]) -> int:
         """The sites that a message to these names must reach."""

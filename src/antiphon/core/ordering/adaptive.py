@@ -174,6 +174,13 @@ class AdaptiveOrder(SymmetricOrder):
         assignment = self.roles.assignments[self.source]
         return Extension(SEQUENCER, _NAMING.pack(assignment.sequencer, assignment.role_number))
 
+    def has_places(self, number: int) -> bool:
+        """See `order.Order`."""
+        return not any(
+            source == self.source and at <= number and entry.daemon == self.me
+            for (source, at), (entry, _) in self._awaiting.items()
+        )
+
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
         """A ticket may come late, so that any bundle may follow any other."""
         return True

@@ -140,6 +140,9 @@ class Order(Protocol):
     def extension(self) -> Extension | None:
         """What such a bundle of this daemon must carry."""
 
+    def has_places(self, number: int) -> bool:
+        """Whether the bundles of this daemon up to this number have their places."""
+
     def own_after(self, lts: int) -> list[Entry]:
         """The unstable bundles of this daemon that may follow a bundle with this lts, in their order."""
 

@@ -155,6 +155,10 @@ class SymmetricOrder:
         """Bundles are born with their places: none has to name a sequencer."""
         return None
 
+    def has_places(self, number: int) -> bool:
+        """Bundles are born with their places."""
+        return True
+
     def look(self, delays_us: Mapping[int, int], now_us: int) -> None:
         """There is nothing to decide."""
 
