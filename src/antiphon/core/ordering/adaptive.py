@@ -39,6 +39,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.order import Ending
 from antiphon.core.ordering.roles import Assignment, Roles
+from antiphon.core.ordering.sequencer import Key, Sequencer
 from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.ordering.state import encode_state
 from antiphon.core.ordering.symmetric import SymmetricOrder
@@ -58,8 +59,6 @@ from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.extensions import SEQUENCER, Extension
 from antiphon.wire.packet import Skip
 
-Key = tuple[int, int]
-"""A source, and the number of one of its bundles."""
 _NAMING = Layout("!HI")
 _UNPLACED = Flag.LATE | Flag.CONTROL | Flag.ORDER
 """Bundles that no member hears of: they need no place."""
@@ -90,7 +89,7 @@ class _Outbox:
         order = self._order
         if order.is_over:
             return 0
-        return len(self.bodies) + bool(order.to_confirm) + order.must_reassign + order.has_wanted()
+        return len(self.bodies) + bool(order.to_confirm) + order.must_reassign + order.sequencer.has_wanted()
 
     def popleft(self) -> bytes:
         """The next body: it must be sent before anything else is."""
@@ -103,7 +102,7 @@ class _Outbox:
             return encode_told(Confirmation(newest))
         if order.must_reassign:
             return encode_told(order.reassign())
-        return encode_told(order.give_tickets())
+        return encode_told(order.sequencer.give_tickets())
 
 
 class AdaptiveOrder(SymmetricOrder):
@@ -125,6 +124,7 @@ class AdaptiveOrder(SymmetricOrder):
         self.start = self.lines.agreed
         self.roles = Roles(self._sources)
         self.lines = self._lines = AdaptiveLines.following(self.lines, self.roles.active)
+        self.sequencer = Sequencer(self.me, self.source, self.roles, self.contiguous, self.lines.tick)
         self.to_tell = self._outbox = _Outbox(self)
         self.to_confirm: dict[int, int] = {}
         """By sequencer, the number of its newest tickets for bundles of this daemon, until that is told."""
@@ -141,13 +141,10 @@ class AdaptiveOrder(SymmetricOrder):
         self._gaps: list[tuple[int, Key]] = []  # a heap of tickets whose bundles have not come
         self._unread: dict[int, list[tuple[int, Entry, Told]]] = {source: [] for source in self._sources}
         self._changes: dict[Key, Change] = {}  # those that have not taken effect
-        self._pending: dict[int, int] = {}  # by source, the number of its change that is under way
         self._waiters: deque[Entry] = deque()  # our bundles that wait for others
-        self._exempt: set[Key] = set()  # bundles that have come and need no ticket
         self._sent = dict.fromkeys(self._sources, 0)  # bundles of each source for members
         self._decider: Decider | None = None
         self._own_events = 0  # joins and leaves of our sessions that have not taken effect
-        self._is_changing = False
         self._is_reassigning = False  # from when this daemon says so until that has come back
         self._delays_us: Mapping[int, int] = {}
         self._now_us = 0
@@ -162,7 +159,7 @@ class AdaptiveOrder(SymmetricOrder):
         """See `order.Order`."""
         if self.is_over:
             return False
-        if self._is_changing or self.source in self._pending:
+        if self.sequencer.is_changing or self.source in self.sequencer.pending:
             return True
         return self._sources[self.source].contiguous < self.issued
 
@@ -220,10 +217,10 @@ class AdaptiveOrder(SymmetricOrder):
             return False
         if told is not None:
             if not isinstance(told, Change) or told.wish is Wish.PASSIVE:
-                self._exempt.add(key)
+                self.sequencer.exempt.add(key)
             heappush(self._unread[entry.source], (header.number, entry, told))
         elif header.flags & _UNPLACED or not is_passive(header):
-            self._exempt.add(key)
+            self.sequencer.exempt.add(key)
         if not header.flags & _UNPLACED:
             self._sent[entry.source] += 1
         self._read(entry.source)
@@ -322,7 +319,7 @@ class AdaptiveOrder(SymmetricOrder):
             elif isinstance(told, Confirmation):
                 self._take_confirmation(entry.daemon, told)
             elif isinstance(told, Change):
-                self._pending[source] = number
+                self.sequencer.pending[source] = number
             else:
                 assignment = Assignment(told.sequencer, told.role_number, told.first, number)
                 self.roles.assign(source, assignment)
@@ -361,59 +358,6 @@ class AdaptiveOrder(SymmetricOrder):
         known = self.confirmed.setdefault(daemon, {})
         for sequencer, number in told.newest:
             known[sequencer] = max(known.get(sequencer, 0), number)
-
-    # The sequencer ----------------------------------------------------------------------------------------
-
-    def _assigned(self) -> list[tuple[int, Assignment]]:
-        """The passive sources that this daemon gives tickets, and from which number on."""
-        is_sequencer = self.me == self.source and self.source in self.roles.active
-        if not is_sequencer or not self.roles.assignments or self._is_changing:
-            return []
-        return [
-            (source, assignment)
-            for source, assignment in self.roles.assignments.items()
-            if assignment.sequencer == self.source and self._is_current(assignment)
-        ]
-
-    def _last_wanted(self, source: int) -> int:
-        """The number up to which a source's bundles may get tickets now: after a change of its role or of its
-        sequencer they may be for another daemon to give."""
-        return min(self._sources[source].contiguous, self._pending.get(source, limits.COUNTER_MAX))
-
-    def _is_current(self, assignment: Assignment) -> bool:
-        """Whether it is to us in our present role."""
-        return assignment.role_number == self.roles[self.source].number
-
-    def has_wanted(self) -> bool:
-        """Whether this daemon has tickets to give."""
-        found = False
-        for source, assignment in self._assigned():
-            last = self._last_wanted(source)
-            while assignment.first <= last and (source, assignment.first) in self._exempt:
-                assignment.first += 1
-            found = found or assignment.first <= last
-        return found
-
-    def give_tickets(self) -> Tickets:
-        """Tickets for all that has come from the sources assigned to this daemon."""
-        runs: list[tuple[int, int, int]] = []
-        count = 0
-        for source, assignment in self._assigned():
-            last = self._last_wanted(source)
-            while assignment.first <= last and len(runs) < limits.TICKET_RUNS_MAX:
-                number = assignment.first
-                assignment.first += 1
-                if (source, number) in self._exempt:
-                    continue
-                count += 1
-                if runs and runs[-1][0] == source and runs[-1][2] == number - 1:
-                    runs[-1] = (source, runs[-1][1], number)
-                else:
-                    runs.append((source, number, number))
-        place = self.lines.tick()
-        for _ in range(count - 1):
-            self.lines.tick()
-        return Tickets(place, tuple(runs))
 
     # Delivering -------------------------------------------------------------------------------------------
 
@@ -472,7 +416,7 @@ class AdaptiveOrder(SymmetricOrder):
             if entry.place > at and not header.flags & Flag.ORDER:
                 heappush(retained, (entry.place, entry))  # its ticket may not have come everywhere
                 continue
-            self._exempt.discard((entry.source, header.number))
+            self.sequencer.exempt.discard((entry.source, header.number))
             size = len(entry.bundle)
             self.retained_bytes -= size
             if header.daemon == self.me:
@@ -496,11 +440,11 @@ class AdaptiveOrder(SymmetricOrder):
         """A change of role has its turn."""
         source, number = entry.source, entry.header.number
         change = self._changes.pop((source, number))
-        if self._pending.get(source, 0) <= number:
-            self._pending.pop(source, None)
+        if self.sequencer.pending.get(source, 0) <= number:
+            self.sequencer.pending.pop(source, None)
         self.roles.take_effect(source, number, change, place, self._now_us)
         if source == self.source:
-            self._is_changing = False
+            self.sequencer.is_changing = False
             if self._decider is not None:
                 self._decider.changed(self._now_us)
         self._lines.draw()
@@ -537,7 +481,7 @@ class AdaptiveOrder(SymmetricOrder):
         decider, roles = self._decider, self.roles
         others = {other: delays_us[other] for other in roles.active if other in delays_us}
         decider.look(self._sent[self.source], sum(self._sent[other] for other in roles.active), now_us)
-        if self._is_changing or self.source in self._pending:
+        if self.sequencer.is_changing or self.source in self.sequencer.pending:
             decider.due_us = None
             return
         assignment = roles.assignments.get(self.source)
@@ -551,7 +495,7 @@ class AdaptiveOrder(SymmetricOrder):
         if decision.wish is Wish.ACTIVE:
             sequencer = self.source
         role_number = self.roles[sequencer].number
-        self._is_changing = True
+        self.sequencer.is_changing = True
         change = Change(decision.wish, sequencer, role_number, decision.reason)
         self._outbox.bodies.append(encode_told(change))
 
