@@ -132,9 +132,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """What a deployment may tune; the defaults suit a LAN and a WAN of moderate size."""
 
     name: str = "antiphon"
+    delta_ms: Positive = 5.0
     order: OrderName = "symmetric"
     """Which daemons wait for which others before they deliver in the agreed order; the same at all."""
-    delta_ms: Positive = 5.0
     unstable_bytes: BufferBytes = limits.UNSTABLE_MAX_BYTES
     output_soft_bytes: BufferBytes = limits.SESSION_OUTPUT_SOFT_BYTES
     output_hard_bytes: BufferBytes = limits.SESSION_OUTPUT_HARD_BYTES

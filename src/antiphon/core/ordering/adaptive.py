@@ -25,7 +25,7 @@ Checked by: tests/paper/test_adaptive.py, the oracle's rules in the simulator wi
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from struct import Struct as Layout
 
@@ -37,7 +37,7 @@ from antiphon.core.ordering.adaptive_lines import AdaptiveLines
 from antiphon.core.ordering.deciding import Decider, Decision
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
-from antiphon.core.ordering.order import Ending
+from antiphon.core.ordering.order import Ending, RoleNow
 from antiphon.core.ordering.roles import Assignment, Roles
 from antiphon.core.ordering.sequencer import Key, Sequencer
 from antiphon.core.ordering.stability import stamp_after
@@ -473,6 +473,8 @@ class AdaptiveOrder(SymmetricOrder):
     def look(self, delays_us: Mapping[int, int], now_us: int) -> None:
         """See `order.Order`."""
         self._now_us = now_us
+        if not self.roles.began_us:
+            self.roles.began_us = now_us
         if self.me != self.source:
             return
         self._delays_us = delays_us
@@ -503,6 +505,10 @@ class AdaptiveOrder(SymmetricOrder):
     def look_due_us(self) -> int | None:
         """See `order.Order`."""
         return None if self._decider is None or self.is_over else self._decider.due_us
+
+    def roles_now(self) -> Sequence[RoleNow]:
+        """See `order.Order`."""
+        return self.roles.now()
 
     # What is waited for -----------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ the site link of the segment decides when it is this daemon's turn (`core.links.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.stability import Lines
@@ -60,6 +60,19 @@ class Ending(Protocol):
     def line_of(self, hosts: Iterable[int]) -> int:
         """What is delivered up to this place, to a group with members at these daemons, comes before the
         group's transitional signal."""
+
+
+class RoleNow(NamedTuple):
+    """What one source is in the agreed order, and why."""
+
+    source: int
+    is_active: bool
+    number: int
+    """How often it has changed its role in this view."""
+    sequencer: int | None
+    """The source that gives the places of its bundles, unless it does so itself."""
+    since_us: int
+    reason: str
 
 
 class Telling(Protocol):
@@ -193,6 +206,9 @@ class Order(Protocol):
     @property
     def look_due_us(self) -> int | None:
         """When `look` must be called although nothing happens."""
+
+    def roles_now(self) -> Sequence[RoleNow]:
+        """The roles of the sources, where sources have different ones."""
 
     # What is waited for --------------------------------------------------------------------------------
 

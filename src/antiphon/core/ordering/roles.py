@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from antiphon.core.ordering.order import RoleNow
 from antiphon.core.ordering.told import Change, Reason, Wish
 
 
@@ -39,8 +40,10 @@ class Role(Struct):
 class Roles:
     """A system configuration: the roles of all sources."""
 
-    def __init__(self, sources: Iterable[int], now_us: int = 0) -> None:
-        self._roles = {source: Role(since_us=now_us) for source in sources}
+    def __init__(self, sources: Iterable[int]) -> None:
+        self.began_us = 0
+        """When the view began to work at this daemon."""
+        self._roles = {source: Role() for source in sources}
         self.active = set(self._roles)
         """The sources that are waited for."""
         self.assignments: dict[int, Assignment] = {}
@@ -48,6 +51,20 @@ class Roles:
 
     def __getitem__(self, source: int) -> Role:
         return self._roles[source]
+
+    def now(self) -> list[RoleNow]:
+        """The roles as they are shown."""
+        return [
+            RoleNow(
+                source,
+                role.is_active,
+                role.number,
+                self.assignments[source].sequencer if source in self.assignments else None,
+                role.since_us or self.began_us,
+                role.reason.text,
+            )
+            for source, role in sorted(self._roles.items())
+        ]
 
     def take_effect(self, source: int, number: int, change: Change, place: int, now_us: int) -> bool:
         """A change has its turn in the agreed order; whether it is made. `number` is that of its bundle."""

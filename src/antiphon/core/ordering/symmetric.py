@@ -12,7 +12,7 @@ Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simula
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 
@@ -20,7 +20,7 @@ from antiphon import limits
 from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
-from antiphon.core.ordering.order import Ending, Sender, Telling
+from antiphon.core.ordering.order import Ending, RoleNow, Sender, Telling
 from antiphon.core.ordering.ranges import to_ranges
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
@@ -166,6 +166,10 @@ class SymmetricOrder:
     def look_due_us(self) -> int | None:
         """Never."""
         return None
+
+    def roles_now(self) -> Sequence[RoleNow]:
+        """All sources are alike."""
+        return ()
 
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
         """Bundles are born with their places, so that this is certain."""
