@@ -47,7 +47,7 @@ def _without_tickets(right: Original) -> Original:
 ROLES: tuple[Mutant, ...] = (
     Mutant(
         "not confirmed", "bundles with tickets are delivered before their senders have these",
-        frozenset(("2.13", "2.7", "2.10")), AdaptiveOrder, "_is_confirmed", _always, "roles",
+        frozenset(("2.13",)), AdaptiveOrder, "_is_confirmed", _always, "roles", shown_by=8,
     ),
     Mutant(
         "tickets by two", "a sequencer goes on after its source has asked for another one",
