@@ -49,6 +49,10 @@ ROLES: tuple[Mutant, ...] = (
         "not confirmed", "bundles with tickets are delivered before their senders have these",
         frozenset(("2.13",)), AdaptiveOrder, "_is_confirmed", _always, "roles", shown_by=8,
     ),
+)  # fmt: skip
+"""Those that the scenario `roles` shows."""
+
+RESTLESS: tuple[Mutant, ...] = (
     Mutant(
         "tickets by two", "a sequencer goes on after its source has asked for another one",
         frozenset(("2.13", "2.7", "2.10", "2.15")), Sequencer, "_last_wanted", _tickets_by_two, "roles",
@@ -82,4 +86,4 @@ ROLES: tuple[Mutant, ...] = (
         frozenset(("2.12",)), AdaptiveOrder, "has_places", _always, "roles",
     ),
 )  # fmt: skip
-"""Each of them makes an adaptive order break a promise."""
+"""Those that sources which change their roles all the time show: see tests/simulation/restless.py."""
