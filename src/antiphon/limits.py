@@ -180,6 +180,20 @@ UNRELIABLE_REASSEMBLY_MAX_BYTES = 32 * 1024 * 1024
 UNRELIABLE_REASSEMBLY_TIMEOUT_US = 1_000_000
 UNRELIABLE_MEMORY = 1_024
 """Numbers remembered per source to drop duplicates of unreliable bundles."""
+ROLE_MIN_US = 1_000_000
+"""From one change of a source's role to the next, and from the start of a view to the first: a change holds
+the source's bundles back for a round trip, and a view that does not last needs none."""
+ROLE_MIN_DELAYS = 8
+"""The same, counted in delays to the closest active source: on long paths a change costs more."""
+ROLE_SAMPLES = 7
+"""The k of the mean-shift detector (NAVTECH 5.4): so many samples make a mean, and shift it."""
+ROLE_MARGIN_PERCENT = 20
+"""By how much the time between messages must differ from the delay before a role is changed (NAVTECH 5.4)."""
+PLACES_SPARE = 1 << 30
+"""Between the last place of a view and those of bundles that have no ticket when it ends: a second of
+`LTS_PER_US`, or a million bundles."""
+TICKET_RUNS_MAX = 4_096
+"""Runs of consecutive numbers in one message with tickets; the rest goes into the next one."""
 
 # Membership -----------------------------------------------------------------------------------------------
 OUTSTANDING_MAX = 1 << 22

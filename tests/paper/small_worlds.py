@@ -446,6 +446,10 @@ class Cluster(PassingTime):
 
     # Time -------------------------------------------------------------------------------------------------
 
+    def delay_between(self, sender: int, receiver: int) -> int:
+        """How long a packet takes."""
+        return self.delay_us
+
     def _drain(self, daemon: int) -> None:
         node = self.nodes[daemon]
         node.settle(self.now_us)
@@ -463,7 +467,7 @@ class Cluster(PassingTime):
                     self.crossed.append((daemon, receiver, data))
                     if not self.lose(receiver, data):
                         self._serial += 1
-                        arrives_us = self.now_us + self.delay_us
+                        arrives_us = self.now_us + self.delay_between(daemon, receiver)
                         flight = (arrives_us, self._serial, daemon, receiver, data)
                         heapq.heappush(self._flying, flight)
         node.datagrams.clear()

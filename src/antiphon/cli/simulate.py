@@ -4,7 +4,7 @@ import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 import typer
@@ -12,6 +12,7 @@ import typer
 from antiphon.cli.options import Json, make_folder
 from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
 from antiphon.cli.screen import progress
+from antiphon.config import OrderName
 from antiphon.errors import UsageError
 from antiphon.simulator import plan as plans
 from antiphon.simulator.outcome import Outcome, Summary
@@ -31,6 +32,12 @@ def simulate(
     scenario: Annotated[
         str, typer.Option("--scenario", metavar="NAME", help=f"One of {', '.join(SCENARIOS)}.")
     ] = "mixed",
+    order: Annotated[
+        str,
+        typer.Option(
+            "--order", metavar="NAME", help="One of symmetric, adaptive; without it, the plan's own."
+        ),
+    ] = "",
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="Run the plan in this file instead of seeds."),
@@ -69,39 +76,60 @@ def simulate(
         raise UsageError("either --seeds A-B or --file FILE is needed, for example --seeds 0-199")
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
+    chosen = _order(order)
     if trace is not None:
         make_folder(trace)
     if file is not None:
-        summary = _run_file(file, trace)
+        summary = _run_file(file, chosen, trace)
         wanted = range(0)
     else:
         wanted = seed_range(seeds)
-        summary = _run_seeds(wanted, scenario, jobs, trace)
-    report = _report(summary, wanted, coverage, file)
+        summary = _run_seeds(wanted, scenario, chosen, jobs, trace)
+    report = _report(summary, wanted, coverage, _Again(file, chosen))
     with redirect_stdout(sys.stderr if smaller else sys.stdout):
         if json:
             print(msgspec.json.encode(report).decode())
         else:
-            _print(report, summary, file)
+            _print(report, summary, _Again(file, chosen))
     if smaller and summary.failures:
-        _shrink(summary.failures[0], file)
+        _shrink(summary.failures[0], _Again(file, chosen))
     if not summary.is_clean:
         raise typer.Exit(1)
 
 
-def _run_seeds(seeds: range, scenario: str, jobs: int | None, trace: Path | None) -> Summary:
+class _Again(NamedTuple):
+    """What a run was made from, besides its seed."""
+
+    file: Path | None
+    order: OrderName | None
+
+
+def _order(word: str) -> OrderName | None:
+    """The order called `word`; None if there is no word."""
+    for known in get_args(OrderName):
+        if word == known:
+            return known  # type: ignore[no-any-return]
+    if word:
+        raise UsageError(f"unknown order {word!r}; known: {', '.join(get_args(OrderName))}")
+    return None
+
+
+def _run_seeds(
+    seeds: range, scenario: str, order: OrderName | None, jobs: int | None, trace: Path | None
+) -> Summary:
     with progress(f"simulating {scenario}", len(seeds)) as advance:
         return run_seeds(
             seeds,
             scenario,
             jobs=jobs or os.cpu_count() or 1,
             trace_dir=trace,
+            order=order,
             progress=lambda outcome: advance(1),
         )
 
 
-def _run_file(file: Path, trace: Path | None) -> Summary:
-    outcome = run_plan(plans.read(file), trace)
+def _run_file(file: Path, order: OrderName | None, trace: Path | None) -> Summary:
+    outcome = run_plan(plans.read(file).ordered(order), trace)
     summary = Summary(outcome.scenario)
     summary.add(outcome)
     summary.wall_s = outcome.wall_s
@@ -111,7 +139,7 @@ def _run_file(file: Path, trace: Path | None) -> Summary:
 # Reports --------------------------------------------------------------------------------------------------
 
 
-def _report(summary: Summary, seeds: range, coverage: bool, file: Path | None) -> dict[str, Any]:
+def _report(summary: Summary, seeds: range, coverage: bool, again: _Again) -> dict[str, Any]:
     report = {
         **told_of(summary),
         "first_seed": seeds[0] if seeds else None,
@@ -119,29 +147,30 @@ def _report(summary: Summary, seeds: range, coverage: bool, file: Path | None) -
         "wall_s": round(summary.wall_s, 3),
         "slowest_s": round(summary.slowest_s, 3),
         "packets_per_s": round(summary.packets_per_s),
-        "failures": [_failure(outcome, file) for outcome in summary.failures],
+        "failures": [_failure(outcome, again) for outcome in summary.failures],
     }
     if coverage:
         report["coverage"] = coverage_of(summary)
     return report
 
 
-def _failure(outcome: Outcome, file: Path | None) -> dict[str, Any]:
+def _failure(outcome: Outcome, again: _Again) -> dict[str, Any]:
     return {
         "seed": outcome.seed,
-        "repeat": _repeat(outcome, file),
+        "repeat": _repeat(outcome, again),
         "violations": [msgspec.to_builtins(violation) for violation in outcome.violations],
         "error": outcome.error,
     }
 
 
-def _repeat(outcome: Outcome, file: Path | None) -> str:
-    if file is not None:
-        return f"antiphon simulate --file {file}"
-    return f"antiphon simulate --seeds {outcome.seed}-{outcome.seed} --scenario {outcome.scenario}"
+def _repeat(outcome: Outcome, again: _Again) -> str:
+    order = "" if again.order is None else f" --order {again.order}"
+    if again.file is not None:
+        return f"antiphon simulate --file {again.file}{order}"
+    return f"antiphon simulate --seeds {outcome.seed}-{outcome.seed} --scenario {outcome.scenario}{order}"
 
 
-def _print(report: dict[str, Any], summary: Summary, file: Path | None) -> None:
+def _print(report: dict[str, Any], summary: Summary, again: _Again) -> None:
     lines = [
         "{scenario}: {seeds:,} seeds of {sites_min} to {sites_max} sites, {daemons_min} to {daemons_max} "
         "daemons",
@@ -157,24 +186,26 @@ def _print(report: dict[str, Any], summary: Summary, file: Path | None) -> None:
         for state, cells in table.items():
             print(f"{what} in {state}: " + ", ".join(f"{cell} {times:,}" for cell, times in cells.items()))
     for outcome in summary.failures[:_DETAILED_SEEDS]:
-        print(_explained(outcome, file))
+        print(_explained(outcome, again))
     failed = [str(outcome.seed) for outcome in summary.failures]
     print(f"FAILED in {len(failed)} seeds: {', '.join(failed)}" if failed else "every property was kept")
 
 
-def _explained(outcome: Outcome, file: Path | None) -> str:
+def _explained(outcome: Outcome, again: _Again) -> str:
     """The first violation of each property that this seed breaks, or the exception that ended it."""
     if outcome.error:
         return (
-            f"seed {outcome.seed} ended in an exception:\n{outcome.error}  repeat: {_repeat(outcome, file)}"
+            f"seed {outcome.seed} ended in an exception:\n{outcome.error}  repeat: {_repeat(outcome, again)}"
         )
     first = {violation.name: violation for violation in reversed(outcome.violations)}
     return "\n".join(str(violation) for violation in reversed(first.values()))
 
 
-def _shrink(outcome: Outcome, file: Path | None) -> None:
+def _shrink(outcome: Outcome, again: _Again) -> None:
     """Print the smallest plan that fails in the same way."""
+    file = again.file
     plan = plan_of(outcome.scenario, outcome.seed) if file is None else plans.read(file)
+    plan = plan.ordered(again.order)
     with progress(f"shrinking seed {outcome.seed}", float("inf")) as advance:
         found = shrink(plan, seconds=_SHRINKING_S, heard=lambda smaller: advance(1))
     if found is None:

@@ -49,6 +49,7 @@ from antiphon.config.values import (
     Emulation,
     File,
     LinkConfig,
+    OrderName,
     Protocol,
     Settings,
     SiteConfig,
@@ -62,6 +63,7 @@ __all__ = [
     "DaemonConfig",
     "Emulation",
     "LinkConfig",
+    "OrderName",
     "Protocol",
     "Settings",
     "SiteConfig",
@@ -106,4 +108,6 @@ def _convert(tree: dict[str, object]) -> tuple[tuple[SiteConfig, ...], tuple[Lin
         file = msgspec.convert(tree, File)
     except msgspec.ValidationError as error:
         raise read_complaint(str(error)) from None
+    if file.cluster.order != "symmetric":
+        raise Fault(("cluster", "order"), "this order is tried in the simulator only; leave the key out")
     return file.site, file.link, file.cluster

@@ -17,15 +17,16 @@ from antiphon.types import check_name
 def check(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...], settings: Settings) -> Config:
     """The configuration with these parts, or a Fault.
 
-    Its digest leaves the settings out but for the cluster's name: daemons that are tuned differently, also in
-    the waits of their membership, still work together.
+    Its digest leaves the settings out but for the cluster's name and its order: daemons that are tuned
+    differently, also in the waits of their membership, still work together.
     """
     _check_settings(settings)
     _check_sites(sites)
     links = links or _every_pair(sites)
     _check_links(sites, links)
     _check_streams(sites, links)
-    digest = zlib.crc32(msgspec.json.encode((settings.name, sites, links)))
+    order = () if settings.order == "symmetric" else (settings.order,)
+    digest = zlib.crc32(msgspec.json.encode((settings.name, sites, links, *order)))
     return Config(settings=settings, sites=sites, links=links, digest=digest)
 
 

@@ -25,6 +25,9 @@ Congestion = Literal["cubic", "reno"]
 SiteProtocol = Literal["ring"]
 """What carries everything between the daemons of two sites."""
 
+OrderName = Literal["symmetric", "adaptive"]
+"""How the one agreed order of all messages is found."""
+
 SITE_COST = 0.01
 """The cost of the path between two daemons of one site: lower than that of any detour through another
 site."""
@@ -130,6 +133,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str = "antiphon"
     delta_ms: Positive = 5.0
+    order: OrderName = "symmetric"
+    """Which daemons wait for which others before they deliver in the agreed order; the same at all."""
     unstable_bytes: BufferBytes = limits.UNSTABLE_MAX_BYTES
     output_soft_bytes: BufferBytes = limits.SESSION_OUTPUT_SOFT_BYTES
     output_hard_bytes: BufferBytes = limits.SESSION_OUTPUT_HARD_BYTES

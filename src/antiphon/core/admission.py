@@ -49,6 +49,7 @@ class Admission:
             node.membership.standing.is_active
             and node.regrouping.state is GOP
             and node.order.own_unstable_bytes < self.allowance.bytes
+            and not node.order.is_holding
         )
 
     @property
@@ -70,6 +71,7 @@ class Admission:
 
     def begin(self, now_us: int) -> None:
         """The driver has had its turn."""
+        self._node.engine.look(now_us)
         settings, view = self._node.config.settings, self._node.view
         self._room_bytes = settings.unstable_bytes
         if self._view != view.id:

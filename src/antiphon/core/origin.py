@@ -11,8 +11,12 @@ Checked by: tests/paper/test_groups.py, tests/paper/test_parsed_once.py.
 
 from collections import Counter, deque
 
+from msgspec import structs
+
+from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.dispatch import NOT_FOR_MEMBERS
 from antiphon.core.groups.sessions import Pending, Session
 from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.recovery import control_bundle
@@ -58,11 +62,17 @@ class Origin:
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
         # Bundles of the daemon itself that wait for its turn: destinations, and whether one follows another.
         self._outbox: deque[tuple[Draft, int, bool]] = deque()
+        # Unreliable bundles, each after a number of ours whose place is not known.
+        self._unplaced: deque[tuple[int, Header, bytearray]] = deque()
+        self._unplaced_bytes = 0
 
     @property
     def is_waiting(self) -> bool:
         """Whether a bundle of the daemon itself waits for its turn."""
-        return bool(self._outbox or self._order.to_tell)
+        order = self._order
+        if order.to_tell or not self._outbox or not order.is_holding:
+            return bool(order.to_tell or self._outbox)
+        return any(self._is_free(draft.header) for draft, _, _ in self._outbox)
 
     def send(self, session: Session, pending: Pending, now_us: int) -> None:
         """A session's bundle has its turn."""
@@ -86,15 +96,29 @@ class Origin:
     def flush(self, now_us: int) -> None:
         """Order what waits for this daemon's turn, if it has come."""
         order = self._order
+        if self._unplaced:
+            self._send_placed()
         while order.to_tell and order.is_turn:
             told = control_bundle(order.to_tell.popleft(), Flag.ORDER, Service.RELIABLE)
             self._order_bundle(told.data, told.header, 0, 0, 0, self._everywhere, now_us)
         while self._outbox and order.is_turn:
-            draft, destinations, is_chained = self._outbox.popleft()
+            at = 0
+            if order.is_holding:
+                free = (at for at, waiting in enumerate(self._outbox) if self._is_free(waiting[0].header))
+                at = next(free, -1)
+            if at < 0:
+                return
+            draft, destinations, is_chained = self._outbox[at]
+            del self._outbox[at]
             previous = self._control_number if is_chained else 0
             entry = self._order_bundle(draft.data, draft.header, 0, 0, previous, destinations, now_us)
             if is_chained:
                 self._control_number = entry.header.number
+
+    @staticmethod
+    def _is_free(header: Header) -> bool:
+        """Whether the order never holds a bundle back: a join that waits for others waits for late ones."""
+        return bool(header.flags & NOT_FOR_MEMBERS)
 
     def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
         """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""
@@ -160,6 +184,8 @@ class Origin:
         now_us: int,
     ) -> Entry:
         order = self._order
+        if order.extension is not None and not header.flags & NOT_FOR_MEMBERS:
+            data, header = bundles.extend(data, header, order.extension)
         number, lts, aru = order.stamp()
         if session and (header.service is CAUSAL or self._histories.is_active):
             self._histories.begin()
@@ -199,12 +225,29 @@ class Origin:
             self._me, session.number, self._incarnation, session.sequence, self._unreliable_number, 0,
             order.clock, order.aru, destinations, header.sent_us, header.marks, header.extensions,
         )  # fmt: skip
-        bundles.stamp(data, stamped)
         session.sequence += header.message_count
-        self._delivery.message(self._me, stamped, data)
+        if self._unplaced or not order.has_places(session.last_number):
+            if self._unplaced_bytes <= limits.LINK_UNRELIABLE_QUEUE_BYTES:
+                self._unplaced.append((session.last_number, stamped, data))
+                self._unplaced_bytes += len(data)
+            return
+        self._let_go(stamped, data)
+
+    def _let_go(self, header: Header, data: bytearray) -> None:
+        bundles.stamp(data, header)
+        self._delivery.message(self._me, header, data)
         self._forwarder.unreliable(
-            Fragment(self._me, self._unreliable_number, destinations, header.length, 0, data)
+            Fragment(self._me, header.number, header.destinations, header.length, 0, data)
         )
+
+    def _send_placed(self) -> None:
+        """Send unreliable bundles whose sessions' earlier bundles have their places now: who gets one may
+        send a bundle that must come after these."""
+        order = self._order
+        while self._unplaced and order.has_places(self._unplaced[0][0]):
+            _, header, data = self._unplaced.popleft()
+            self._unplaced_bytes -= len(data)
+            self._let_go(structs.replace(header, lts=order.clock, aru=order.aru), data)
 
     def _destinations(self, names: tuple[str, ...]) -> int:
         """The sites that a message to these names must reach."""

@@ -69,6 +69,8 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         "ring": None if node.working_site_link is None else _site_link(node, node.working_site_link, now_us),
         "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
         "ordering": {
+            "order": config.settings.order,
+            "roles": _roles(node, now_us),
             "clock": order.clock,
             "agreed_line": order.lines.agreed,
             "stable_line": order.lines.stable,
@@ -102,6 +104,22 @@ def _causal(node: "Node") -> dict[str, object]:
         "ahead_of_place": queue.overtook,
         "waiting": queue.waiting_count,
     }
+
+
+def _roles(node: "Node", now_us: int) -> list[dict[str, object]]:
+    """Which sources are waited for in the agreed order, since when, and why."""
+    names = node.config.daemon_names
+    return [
+        {
+            "source": names[role.source],
+            "role": "active" if role.is_active else "passive",
+            "role_number": role.number,
+            "sequencer": None if role.sequencer is None else names[role.sequencer],
+            "since_us_ago": max(0, now_us - role.since_us),
+            "reason": role.reason,
+        }
+        for role in node.order.roles_now()
+    ]
 
 
 def session_row(session: Session) -> dict[str, object]:

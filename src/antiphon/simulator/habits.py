@@ -50,6 +50,9 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     """Probability that a join or leave is asked for before the one before it has taken effect."""
     starts_us: int | None = None
     """When it connects; at random in the first quarter of the working phase unless told."""
+    busy_us: int = 0
+    """How long it acts before it rests for `idle_us`, again and again; 0: it never rests."""
+    idle_us: int = 0
 
     def causal(self) -> "Habits":
         """The same habits, with every third message causal."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon import config, limits
-from antiphon.config import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
+from antiphon.config import Config, DaemonConfig, LinkConfig, OrderName, Settings, SiteConfig
 from antiphon.errors import UsageError
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
@@ -190,6 +190,14 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         """The same plan, with a third of all messages causal."""
         clients = (structs.replace(client, habits=client.habits.causal()) for client in self.clients)
         return structs.replace(self, clients=tuple(clients))
+
+    def ordered(self, order: OrderName | None) -> "Plan":
+        """The same plan for a cluster with this order; None: with its own."""
+        return (
+            self
+            if order is None
+            else structs.replace(self, settings=structs.replace(self.settings, order=order))
+        )
 
     def text(self) -> str:
         """The plan as JSON that `read` understands and people can change."""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
+from antiphon.config import OrderName
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.outcome import Outcome, Summary, counted, latencies_of, reasons_of, rounds_of
 from antiphon.simulator.plan import Plan
@@ -20,11 +21,14 @@ from antiphon.trace import Trace
 __all__ = ["Outcome", "Summary", "run_plan", "run_seed", "run_seeds", "simulate"]
 
 
-def run_seed(seed: int, scenario: str = "mixed", trace_dir: Path | None = None) -> Outcome:
-    """One run and its verdict; an exception inside it is part of the outcome."""
+def run_seed(
+    seed: int, scenario: str = "mixed", trace_dir: Path | None = None, order: OrderName | None = None
+) -> Outcome:
+    """One run and its verdict; an exception inside it is part of the outcome. With `order` all daemons have
+    that one, whatever the scenario says."""
     if scenario not in SCENARIOS:
         plan_of(scenario, seed)  # says which are known
-    return _judged(lambda: plan_of(scenario, seed), seed, scenario, trace_dir)
+    return _judged(lambda: plan_of(scenario, seed).ordered(order), seed, scenario, trace_dir)
 
 
 def run_plan(plan: Plan, trace_dir: Path | None = None) -> Outcome:
@@ -79,12 +83,15 @@ def run_seeds(
     *,
     jobs: int = 1,
     trace_dir: Path | None = None,
+    order: OrderName | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Summary:
     """Many runs, `jobs` at a time; `progress` hears of each in the order of the seeds."""
     started_s = perf_counter()
     summary = Summary(scenario)
-    for outcome in _outcomes(seeds, partial(run_seed, scenario=scenario, trace_dir=trace_dir), jobs):
+    for outcome in _outcomes(
+        seeds, partial(run_seed, scenario=scenario, trace_dir=trace_dir, order=order), jobs
+    ):
         summary.add(outcome)
         if progress is not None:
             progress(outcome)

@@ -28,6 +28,7 @@ class Actor:
         self._habits = habits
         self._until_us = until_us
         self._sessions = 0
+        self._began_us = 0
         self._client: Client | None = None
         self._random: Random = world.chance(f"client {name}")
         # What follows decides about names alone: everything else is drawn as if they were never used again.
@@ -41,11 +42,16 @@ class Actor:
         start_us = self._habits.starts_us
         if start_us is None:
             start_us = self._random.randint(0, within_us)
-        self._world.schedule(from_us + start_us, self._act)
+        self._began_us = from_us + start_us
+        self._world.schedule(self._began_us, self._act)
 
     def _act(self) -> None:
         world = self._world
         if world.now_us >= self._until_us:
+            return
+        rests_us = self._rests_us()
+        if rests_us:
+            world.schedule(world.now_us + rests_us, self._act)
             return
         if self._client is None or not self._client.open:
             self._connect()
@@ -53,6 +59,15 @@ class Actor:
             self._do(self._client)
         pause_us = self._random.expovariate(1.0 / self._habits.interval_us)
         world.schedule(world.now_us + 1 + int(pause_us), self._act)
+
+    def _rests_us(self) -> int:
+        """How long it rests from now on."""
+        habits = self._habits
+        if not habits.busy_us:
+            return 0
+        span_us = habits.busy_us + habits.idle_us
+        passed_us = (self._world.now_us - self._began_us) % span_us
+        return 0 if passed_us < habits.busy_us else span_us - passed_us
 
     def _connect(self) -> None:
         habits = self._habits

@@ -411,6 +411,11 @@ def _parse_batch(header: Header, payload: bytes | bytearray | memoryview) -> Bat
     return stamp
 
 
+_LENGTH = Layout("!I")
+_EXTENSIONS_BYTES = Layout("!H")
+_EXTENSIONS_BYTES_OFFSET = 86
+
+
 def stamp(bundle: bytearray, header: Header) -> None:
     """Stamp a bundle: write the fields of `header` that the sending daemon sets into it."""
     _STAMP.pack_into(

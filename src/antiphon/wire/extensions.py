@@ -12,8 +12,8 @@ Types ascend, so that each stands there once and equal extensions have equal byt
 does not know, too. A type that is not known and may not be skipped makes the bundle a BadFrame: it could
 change what the bundle means.
 
-Who may write what: daemons write HISTORY (`wire.history`), and a daemon refuses a client's bundle that has
-extensions (`bundle.parse_from_client`). A type that a client may write must be in CLIENT_TYPES.
+Who may write what: daemons write HISTORY (`wire.history`) and SEQUENCER. A daemon refuses a client's bundle
+that has extensions (`bundle.parse_from_client`), but for types in CLIENT_TYPES, of which there are none.
 
 The papers leave the layout of messages open; they need such fields for a causal history (NAVTECH), a
 resilience level (RMP 3.2) and the place of a message that another daemon orders (InterGroup).
@@ -30,7 +30,10 @@ SKIPPABLE = 0x8000
 """The bit of a type that lets a receiver that does not know it go on without it."""
 HISTORY = SKIPPABLE | 0x0010
 """What comes before a bundle in its sender's past; daemons read it, clients need not."""
-KNOWN_TYPES: frozenset[int] = frozenset((HISTORY,))
+SEQUENCER = 0x10
+"""The source that gives the bundle its place, and its role number: 2 and 4 bytes (`core.ordering.adaptive`).
+A bundle that has it is not born with its place."""
+KNOWN_TYPES: frozenset[int] = frozenset((HISTORY, SEQUENCER))
 """Types that this version understands."""
 CLIENT_TYPES: frozenset[int] = frozenset()
 """The known types that a client may write."""

@@ -17,6 +17,7 @@ from antiphon.core.links.building import build, build_site_link
 from antiphon.core.links.link import Link
 from antiphon.core.links.site import Mate
 from antiphon.core.links.tcp import Stream
+from antiphon.core.ordering.adaptive import AdaptiveOrder
 from antiphon.core.ordering.histories import Histories
 from antiphon.core.ordering.order import MakeOrder, Order
 from antiphon.core.ordering.plausible import Reach
@@ -32,7 +33,7 @@ from antiphon.core.view import DaemonView
 from antiphon.errors import BadPacket
 from antiphon.wire.packet import SERIALS, Data, Packet, Update
 
-ORDERS: dict[str, MakeOrder] = {"symmetric": SymmetricOrder}
+ORDERS: dict[str, MakeOrder] = {"symmetric": SymmetricOrder, "adaptive": AdaptiveOrder}
 """The orders that a cluster can choose."""
 
 
@@ -64,7 +65,9 @@ class Engine:
         self.speaks = mine[0] == me
         """Whether this daemon is its segment's representative."""
         site = config.site_of(me)
-        self.order: Order = ORDERS["symmetric"](config.daemon_count, me, self.segments, view.id, clock, site)
+        make = ORDERS[settings.order]
+        self.order: Order = make(config.daemon_count, me, self.segments, view.id, clock, site)
+        self._has_roles = settings.order != "symmetric"
         self.histories = Histories(me, site, self.order, Counter(map(config.site_of, view.members)))
         self.reach = Reach(self.order, self.source_of, view.id, now_us)
         self.site_link = build_site_link(
@@ -83,6 +86,7 @@ class Engine:
             for peer in view.neighbours(me)
             if peer not in mine
         }
+        self._ways = routing.ways(config, self.segments, view.links, me)
         branches = routing.branches(config, self.segments, view.links, me)
         self.delta = Delta(int(settings.delta_ms * 1000), len(self.segments))
         self.forwarder = Forwarder(branches, self.links, self.site_link, self.delta)
@@ -173,6 +177,20 @@ class Engine:
         """The longest one-way delay to a neighbour at another site."""
         return max((link.regulator.rtt_us for link in self.links.values()), default=0) // 2
 
+    def look(self, now_us: int) -> None:
+        """Time passes in a view that works."""
+        if self._has_roles:
+            self.order.look(self._delays_us() if self.speaks else {}, now_us)
+
+    def _delays_us(self) -> dict[int, int]:
+        """The one-way delay to each other source: that of the link on the way there, as measured, and for
+        what lies beyond it as much more as it costs."""
+        return {
+            source: int(self.links[neighbour].regulator.rtt_us * share) // 2
+            for source, (neighbour, share) in self._ways.items()
+            if neighbour in self.links
+        }
+
     @property
     def is_quiet(self) -> bool:
         """Nothing is under way: every bundle is delivered and known to be everywhere, every link is idle."""
@@ -205,6 +223,7 @@ class Engine:
         news_us = self.announcement_due_us()
         if news_us is not None and (deadline_us is None or news_us < deadline_us):
             deadline_us = news_us
+        deadline_us = earliest_us(deadline_us, self.order.look_due_us)
         for link in self.links.values():
             due_us = link.next_deadline_us()
             if deadline_us is None or due_us < deadline_us:

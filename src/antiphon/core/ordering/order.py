@@ -14,13 +14,14 @@ the site link of the segment decides when it is this daemon's turn (`core.links.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.overlay.topology import Segment
 from antiphon.wire.bundle import Header
+from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import Skip, Update
 
 if TYPE_CHECKING:
@@ -65,6 +66,28 @@ class Ending(Protocol):
         group's transitional signal."""
 
 
+class RoleNow(NamedTuple):
+    """What one source is in the agreed order, and why."""
+
+    source: int
+    is_active: bool
+    number: int
+    """How often it has changed its role in this view."""
+    sequencer: int | None
+    """The source that gives the places of its bundles, unless it does so itself."""
+    since_us: int
+    reason: str
+
+
+class Telling(Protocol):
+    """Bodies that wait to be sent, one after another."""
+
+    def __len__(self) -> int: ...
+
+    def popleft(self) -> bytes:
+        """The next one: it is sent at once, before anything else of this daemon gets a stamp."""
+
+
 class Order(Protocol):
     """The order of one daemon in one view: bundles, skips and updates in; deliverable bundles out."""
 
@@ -78,7 +101,7 @@ class Order(Protocol):
     own_stable: dict[int, int]
     """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the owner
     takes them."""
-    to_tell: deque[bytes]
+    to_tell: Telling
     """What the order wants to tell the orders of the other members, one body after another: the owner sends
     each as a bundle with `Flag.ORDER` when it is our turn, and `receive` gets it everywhere, here too."""
     moved: bool
@@ -131,6 +154,17 @@ class Order(Protocol):
     def stamp(self) -> tuple[int, int, int]:
         """Number, lts and aru of this daemon's next bundle; it must be its turn."""
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether no bundle that members will hear of may be stamped now, although it may be our turn."""
+
+    @property
+    def extension(self) -> Extension | None:
+        """What such a bundle of this daemon must carry."""
+
+    def has_places(self, number: int) -> bool:
+        """Whether the bundles of this daemon up to this number have their places."""
+
     def own_after(self, lts: int) -> list[Entry]:
         """The unstable bundles of this daemon that may follow a bundle with this lts, in their order."""
 
@@ -173,6 +207,17 @@ class Order(Protocol):
     """The greatest lts of a bundle that some daemon delivers only once it knows the aru of every source."""
     came: int
     """What has come in from other daemons: the bundles, and the full packets in each."""
+
+    def look(self, delays_us: Mapping[int, int], now_us: int) -> None:
+        """Time passes in a view that works: the representative of a source may decide something. `delays_us`
+        are those to other sources, as far as they are known."""
+
+    @property
+    def look_due_us(self) -> int | None:
+        """When `look` must be called although nothing happens."""
+
+    def roles_now(self) -> Sequence[RoleNow]:
+        """The roles of the sources, where sources have different ones."""
 
     # What is waited for --------------------------------------------------------------------------------
 

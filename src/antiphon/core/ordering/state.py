@@ -51,11 +51,16 @@ def parse_state(body: bytes) -> OrderState:
         state = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadFrame(f"state: {type(error).__name__}") from None
+    check_state(state)
+    return state
+
+
+def check_state(state: OrderState) -> None:
+    """BadFrame if no daemon could be in that state."""
     if max(state.clock, state.delivered, state.stable) > limits.COUNTER_MAX:
         raise BadFrame("state: impossible counter")
     for told in state.sources:
         _check_source(told)
-    return state
 
 
 def _check_source(told: SourceState) -> None:

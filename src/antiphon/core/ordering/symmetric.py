@@ -14,7 +14,7 @@ Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simula
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import takewhile
 
@@ -23,37 +23,28 @@ from antiphon.core.ordering.causal import CausalQueue
 from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
-from antiphon.core.ordering.order import Ending, Sender
+from antiphon.core.ordering.order import Ending, RoleNow, Sender, Telling
 from antiphon.core.ordering.ranges import to_ranges
+from antiphon.core.ordering.sources import Source
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
 from antiphon.core.overlay.topology import Segment
 from antiphon.service import CAUSAL, RELIABLE, SAFE
 from antiphon.wire.bundle import Flag, Header
+from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import Skip, Update
 
 _CLAIMS_MAX = 64
 _DAEMON_FLAGS = ~Flag.CLIENT
 
 
-class _Source:
-    """What has come from one source."""
-
-    __slots__ = ("ahead", "blocked", "claims", "contiguous")
-
-    def __init__(self) -> None:
-        self.contiguous = 0
-        """Every bundle up to this number has come or was skipped."""
-        self.ahead: dict[int, tuple[int, int, int]] = {}
-        """First number after a gap -> (last number, lts, aru) of a bundle or range that came early."""
-        self.claims: list[tuple[int, int, int]] = []
-        """(number, lts, aru) of updates that wait for bundles before them."""
-        self.blocked: set[Sender] = set()
-        """The sessions with a bundle that waits for other numbers."""
-
-
 class SymmetricOrder:
     """The ordering of one daemon: bundles, skips and updates in; deliverable bundles out, through `ready`."""
+
+    is_holding = False
+    """Bundles are born with their places: none has to be held back."""
+    extension: Extension | None = None
+    """Nor has one to name a sequencer."""
 
     def __init__(
         self,
@@ -102,7 +93,7 @@ class SymmetricOrder:
         self.own_stable_bytes = 0
         """The size of all bundles of this daemon that became stable in this view."""
         self._segments = segments
-        self._sources = {source: _Source() for source in sources}
+        self._sources = {source: Source() for source in sources}
         self._chains: dict[Sender, Chain] = {}
         # Two heaps by lts, which no two bundles share: what waits for its place, and all that is not stable.
         self._order: list[tuple[int, Entry]] = []
@@ -113,7 +104,7 @@ class SymmetricOrder:
         """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
         owner takes them."""
         self._recovered: set[tuple[int, int]] = set()  # what is retained, once the view has stopped
-        self.to_tell: deque[bytes] = deque()
+        self.to_tell: Telling = deque[bytes]()
         """Always empty: bundles are born with their places."""
         self.moved = False
         """Whether anything came in since `advance`."""
@@ -151,6 +142,20 @@ class SymmetricOrder:
         assert self.is_turn
         self.issued += 1
         return self.issued, self.lines.tick(), self.lines.own_aru
+
+    def has_places(self, number: int) -> bool:
+        """Bundles are born with their places."""
+        return True
+
+    def look(self, delays_us: Mapping[int, int], now_us: int) -> None:
+        """There is nothing to decide."""
+
+    look_due_us: int | None = None
+    """Never."""
+
+    def roles_now(self) -> Sequence[RoleNow]:
+        """All sources are alike."""
+        return ()
 
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
         """Bundles are born with their places, so that this is certain."""
@@ -339,7 +344,7 @@ class SymmetricOrder:
         """Whether a bundle is delivered as soon as its past is, ahead of its place; it must have one."""
         return entry.header.service is CAUSAL and not in_order and entry.place > 0
 
-    def _catch_up(self, number_of_source: int, source: _Source) -> None:
+    def _catch_up(self, number_of_source: int, source: Source) -> None:
         while (reached := source.ahead.pop(source.contiguous + 1, None)) is not None:
             last, lts, aru = reached
             source.contiguous = last
@@ -347,12 +352,12 @@ class SymmetricOrder:
         if source.claims:
             self._apply_claims(number_of_source, source)
 
-    def _apply_claims(self, number_of_source: int, source: _Source) -> None:
+    def _apply_claims(self, number_of_source: int, source: Source) -> None:
         while source.claims and source.claims[0][0] <= source.contiguous:
             _, lts, aru = source.claims.pop(0)
             self.lines.claim(number_of_source, lts, aru)
 
-    def _retry(self, source: _Source) -> None:
+    def _retry(self, source: Source) -> None:
         for sender in sorted(source.blocked):
             chain = self._chains.get(sender)
             if chain is None:
@@ -376,7 +381,7 @@ class SymmetricOrder:
                 found.append((number, source.contiguous, known, lts))
         return found
 
-    def _greatest(self, number: int, source: _Source) -> int:
+    def _greatest(self, number: int, source: Source) -> int:
         """The greatest number of a source's bundles that is known to exist."""
         greatest = source.claims[-1][0] if source.claims else 0
         if number == self.source:
@@ -505,7 +510,7 @@ class SymmetricOrder:
             if self._greatest(number, source) > source.contiguous + limits.OUTSTANDING_MAX:
                 self._forget_impossible(number, source)
 
-    def _forget_impossible(self, number: int, source: _Source) -> None:
+    def _forget_impossible(self, number: int, source: Source) -> None:
         """No source is so far ahead of its receivers: every member would refuse a state with such numbers."""
         most = source.contiguous + limits.OUTSTANDING_MAX
         source.ahead = {first: rest for first, rest in source.ahead.items() if rest[0] <= most}

@@ -109,6 +109,34 @@ def branches(
     return {member: leaving[source] for member, source in source_of.items()}
 
 
+def ways(
+    config: Config, segments: Sequence[Segment], links: Sequence[tuple[int, int]], me: int
+) -> dict[int, tuple[int, float]]:
+    """For every other source, the neighbour of `me` on the shortest path to it, and how many times the cost
+    of that link the path has."""
+    source_of = {member: segment[0] for segment in segments for member in segment}
+    graph: Graph = {segment[0]: {} for segment in segments}
+    ends: dict[int, tuple[float, int]] = {}  # by segment next to ours, the cost and the neighbour there
+    for pair in links:
+        one, other = map(source_of.__getitem__, pair)
+        if one != other:
+            cost = config.link_between(*pair).cost
+            graph[one][other] = graph[other][one] = min(cost, graph[one].get(other, cost))
+            if me in pair:
+                neighbour = pair[1] if pair[0] == me else pair[0]
+                found = (cost, neighbour)
+                ends[source_of[neighbour]] = min(found, ends.get(source_of[neighbour], found))
+    found_ways: dict[int, tuple[int, float]] = {}
+    costs = {source_of[me]: 0.0}
+    firsts: dict[int, int] = {}
+    for node, parent in paths(graph, source_of[me]).items():
+        costs[node] = costs[parent] + graph[parent][node]
+        firsts[node] = first = node if parent == source_of[me] else firsts[parent]
+        if first in ends:
+            found_ways[node] = ends[first][1], costs[node] / ends[first][0]
+    return found_ways
+
+
 @lru_cache(_VIEWS_REMEMBERED)
 def _routes(
     sites: tuple[tuple[int, int], ...], edges: tuple[tuple[int, int, float, int, int], ...]

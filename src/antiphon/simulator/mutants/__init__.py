@@ -18,6 +18,7 @@ from antiphon.simulator.mutants.ordering import ORDERING
 from antiphon.simulator.mutants.paths import PATHS
 from antiphon.simulator.mutants.recovery import RECOVERY
 from antiphon.simulator.mutants.ring import RING
+from antiphon.simulator.mutants.roles import ROLES
 from antiphon.simulator.mutants.slices import SLICES
 from antiphon.simulator.mutants.standstill import STANDSTILL
 from antiphon.simulator.mutants.stops import STOPS
@@ -27,5 +28,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL,
+    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES,
 )  # fmt: skip

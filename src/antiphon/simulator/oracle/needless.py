@@ -11,7 +11,8 @@ A bundle may also wait
   or else (`floor`) until an ordered delivery shows that the agreed order has passed it
 - while its daemon forms a view or puts groups together, has an event of a session of its own under way, or
   has a late copy to deliver that was born before it: then it keeps its place in the agreed order
-- for its place, if it was born without one
+- for its place, if it was born without one; and where such bundles are, for what a line stands for: ordered
+  deliveries do not show how far their senders have come
 - for its turn, while its daemon delivers one bundle after another: a busy daemon does so in slices.
 Sessions that ended may have been handed more than they have read: what was sent to groups that they had
 joined counts as delivered to them.
@@ -82,6 +83,7 @@ class _Needless:
         self._deliveries: dict[tuple[str, int, Sender], _Deliveries] = {}
         self._disturbed: dict[str, list[tuple[int, bool]]] = {}  # by daemon: from which position on, whether
         self._events_under_way: dict[str, set[Bundle]] = {}
+        self._has_tickets = any(record.place for record in trace.of(Event.SDELIVER))
         self._bound_at: dict[tuple[str, Bundle], bool] = {}  # whether it came while an event was under way
         self._waited: list[Record] = []
         self._processes = {message[:3]: record.process for message, record in trace.sends.items()}
@@ -253,6 +255,8 @@ class _Needless:
     def _is_excused(self, record: Record, held: Record, sent: Record) -> bool:
         assert record.bundle is not None
         daemon, view = record.daemon, record.bundle[0]
+        if self._has_tickets and (sent.floor or sent.stable):
+            return True
         if self._bound_at[daemon, record.bundle] or self._is_disturbed(
             daemon, held.position, record.position
         ):

@@ -21,6 +21,7 @@ from antiphon.simulator.scenarios import (
     narrow,
     poisoned,
     promises,
+    roles,
     sites,
     slices,
     slow,
@@ -68,6 +69,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "far": far.far,
     "narrow": narrow.narrow,
     "clocks": clocks.clocks,
+    "roles": roles.roles,
 }
 
 

@@ -1,0 +1,93 @@
+"""The sequencer: an active source's representative gives tickets for the sources that have chosen it.
+
+Follows: NAVTECH 5.2 and 5.3: it issues a ticket only if it has the role number with which it was chosen,
+and stops when it is about to become passive.
+Deviation: bundles of a source get their tickets in the order of their numbers, also those that have no
+receiver at the sequencer's site, of which it knows the numbers alone.
+Checked by: tests/paper/test_adaptive.py.
+"""
+
+from collections.abc import Callable
+
+from antiphon import limits
+from antiphon.core.ordering.roles import Assignment, Roles
+from antiphon.core.ordering.told import Tickets
+
+Key = tuple[int, int]
+"""A source, and the number of one of its bundles."""
+
+
+class Sequencer:
+    """What one daemon may give tickets for."""
+
+    def __init__(
+        self,
+        me: int,
+        source: int,
+        roles: Roles,
+        contiguous: Callable[[int], int],
+        tick: Callable[[], int],
+    ) -> None:
+        """`contiguous` has the number up to which a source's bundles have come, `tick` makes a stamp."""
+        self._is_representative = me == source
+        self._source = source
+        self._roles = roles
+        self._contiguous = contiguous
+        self._tick = tick
+        self.is_changing = False
+        """Whether a change of our own role is under way: then no ticket is given."""
+        self.exempt: set[Key] = set()
+        """Bundles that have come and need no ticket."""
+        self.pending: dict[int, int] = {}
+        """By source, the number of its change that is under way."""
+
+    def _assigned(self) -> list[tuple[int, Assignment]]:
+        """The passive sources that this daemon gives tickets, and from which number on."""
+        roles = self._roles
+        if not self._is_representative or self._source not in roles.active or self.is_changing:
+            return []
+        return [
+            (source, assignment)
+            for source, assignment in roles.assignments.items()
+            if assignment.sequencer == self._source and self._is_current(assignment)
+        ]
+
+    def _last_wanted(self, source: int) -> int:
+        """The number up to which a source's bundles may get tickets now: after a change of its role or of its
+        sequencer they may be for another daemon to give."""
+        return min(self._contiguous(source), self.pending.get(source, limits.COUNTER_MAX))
+
+    def _is_current(self, assignment: Assignment) -> bool:
+        """Whether it is to us in our present role."""
+        return assignment.role_number == self._roles[self._source].number
+
+    def has_wanted(self) -> bool:
+        """Whether this daemon has tickets to give."""
+        found = False
+        for source, assignment in self._assigned():
+            last = self._last_wanted(source)
+            while assignment.first <= last and (source, assignment.first) in self.exempt:
+                assignment.first += 1
+            found = found or assignment.first <= last
+        return found
+
+    def give_tickets(self) -> Tickets:
+        """Tickets for all that has come from the sources assigned to this daemon."""
+        runs: list[tuple[int, int, int]] = []
+        count = 0
+        for source, assignment in self._assigned():
+            last = self._last_wanted(source)
+            while assignment.first <= last and len(runs) < limits.TICKET_RUNS_MAX:
+                number = assignment.first
+                assignment.first += 1
+                if (source, number) in self.exempt:
+                    continue
+                count += 1
+                if runs and runs[-1][0] == source and runs[-1][2] == number - 1:
+                    runs[-1] = (source, runs[-1][1], number)
+                else:
+                    runs.append((source, number, number))
+        place = self._tick()
+        for _ in range(count - 1):
+            self._tick()
+        return Tickets(place, tuple(runs))

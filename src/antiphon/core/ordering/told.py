@@ -1,0 +1,148 @@
+"""What the adaptive orders of a view tell one another: the bodies of bundles with `Flag.ORDER`.
+
+Follows: NAVTECH 5.2 and 5.3 (tickets, goToActive, goToPassive, reassign).
+Deviations: tickets are given in runs of consecutive numbers, and each has a place of its own, counted from
+that of the first. They travel in bundles of their own, because a sequencer may have nothing else to send.
+Confirmations are ours, see `adaptive`. A passive source changes its sequencer by a message in the agreed
+order, too.
+Checked by: tests/unit/test_told.py.
+"""
+
+from collections.abc import Collection
+from enum import IntEnum
+
+import msgspec
+from msgspec import Struct
+
+from antiphon import limits
+from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.stability import daemon_of, round_of
+from antiphon.errors import BadFrame
+from antiphon.wire import bundle as bundles
+
+Run = tuple[int, int, int]
+"""A source, and the first and last of consecutive numbers of its bundles."""
+Newest = tuple[int, int]
+"""A sequencer, and the number of a bundle of it: all of its tickets up to there are known."""
+
+
+class Wish(IntEnum):
+    """What a source asks for."""
+
+    PASSIVE = 0
+    """Its bundles get tickets from another source (goToPassive)."""
+    ACTIVE = 1
+    """It gives its bundles their places itself (goToActive)."""
+    SEQUENCER = 2
+    """It stays passive, and another active source gives the tickets."""
+
+
+class Reason(IntEnum):
+    """Why a source has its role."""
+
+    NEW_VIEW = 0
+    RARE = 1
+    """It sends less often than a ticket takes."""
+    SILENT = 2
+    """It does not send."""
+    BUSY = 3
+    """It sends more often than a ticket takes."""
+    ONLY_SENDER = 4
+    """It sends, and no active source does."""
+    CLOSER = 5
+    """Another active source is closer."""
+
+    @property
+    def text(self) -> str:
+        """As a person is told."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Reason.NEW_VIEW: "the view began",
+    Reason.RARE: "it sends less often than a ticket takes to come",
+    Reason.SILENT: "it is silent",
+    Reason.BUSY: "it sends more often than a ticket takes to come",
+    Reason.ONLY_SENDER: "it sends while the active sources are silent",
+    Reason.CLOSER: "another active source is closer",
+}
+
+
+class Tickets(Struct, frozen=True, array_like=True, tag=1):
+    """Places for bundles of passive sources."""
+
+    place: int
+    """That of the first bundle; those that follow have the sequencer's next stamps."""
+    runs: tuple[Run, ...]
+
+
+class Confirmation(Struct, frozen=True, array_like=True, tag=2):
+    """The sending daemon knows the places of its own bundles in these tickets."""
+
+    newest: tuple[Newest, ...]
+
+
+class Change(Struct, frozen=True, array_like=True, tag=3):
+    """A source asks for another role; it has it from this message's place in the agreed order on."""
+
+    wish: Wish
+    sequencer: int
+    """The source that is to give tickets; its own number if none is."""
+    role_number: int
+    """The role number of that source."""
+    reason: Reason
+
+
+class Reassignment(Struct, frozen=True, array_like=True, tag=4):
+    """A passive source's bundles that have no ticket yet get theirs from another sequencer."""
+
+    first: int
+    """The number of the first one."""
+    sequencer: int
+    role_number: int
+
+
+Told = Tickets | Confirmation | Change | Reassignment
+
+encode_told = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Told).decode
+
+
+def parse_told(entry: Entry, sources: Collection[int]) -> Told:
+    """What a bundle with `Flag.ORDER` tells; BadFrame if no daemon of a view with these sources can tell
+    that."""
+    try:
+        told: Told = _decode(bundles.payloads(bytes(entry.bundle), entry.header)[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadFrame(f"order: {type(error).__name__}") from None
+    if not isinstance(told, Confirmation) and entry.daemon != entry.source:
+        raise BadFrame("order: not of a representative")
+    if isinstance(told, Tickets):
+        _check_tickets(told, entry, sources)
+    elif isinstance(told, Confirmation):
+        if len(told.newest) > limits.DAEMONS_MAX:
+            raise BadFrame("order: too many sequencers")
+        for sequencer, number in told.newest:
+            _check(sequencer in sources and 0 < number <= limits.COUNTER_MAX)
+    else:
+        _check(told.sequencer in sources and 0 <= told.role_number <= limits.COUNTER_MAX)
+        if isinstance(told, Reassignment):
+            _check(0 < told.first <= entry.header.number)
+    return told
+
+
+def _check_tickets(told: Tickets, entry: Entry, sources: Collection[int]) -> None:
+    """The places must be stamps of the sequencer, and no later than the bundle that carries them."""
+    if not 0 < len(told.runs) <= limits.TICKET_RUNS_MAX:
+        raise BadFrame("order: too many tickets, or none")
+    count = 0
+    for source, first, last in told.runs:
+        _check(source in sources and source != entry.source and 0 < first <= last <= limits.COUNTER_MAX)
+        count += last - first + 1
+    _check(count <= limits.OUTSTANDING_MAX and told.place > 0 and daemon_of(told.place) == entry.daemon)
+    _check(round_of(told.place) + (count - 1 << 10) < round_of(entry.header.lts))
+
+
+def _check(is_possible: bool) -> None:
+    if not is_possible:
+        raise BadFrame("order: impossible numbers")
