@@ -317,8 +317,8 @@ RECOVERY: tuple[Mutant, ...] = (
     ),
     Mutant(
         "own holes only", "every daemon drops what comes after the holes that it sees itself",
-        frozenset(("2.7",)), SymmetricEnding, "_look_at", _own_holes_only, "swarm", seeds=40,
-        shown_by=30,
+        frozenset(("2.7",)), SymmetricEnding, "_look_at", _own_holes_only, "swarm", seeds=96,
+        shown_by=95,
     ),
     Mutant(
         "no unknown holes", "where the knowledge of a lost source ends, nothing is taken to be missing",
