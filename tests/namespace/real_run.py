@@ -114,7 +114,7 @@ def _merged(plan: Plan, world: RealWorld, diaries: list[RealDiary], witnessed: l
     trace = merge(plan.seed, names, diaries, witnessed)
     for record in trace.records:
         record.time_us -= world.began_ns // 1_000
-    return Trace(plan.scenario, plan.seed, names, trace.records)
+    return Trace(plan.scenario, plan.seed, names, trace.records, live=True)
 
 
 def _leave_out_the_unread(diaries: list[RealDiary], witnessed: list[Entry]) -> None:

@@ -65,7 +65,7 @@ def without_a_delivery(trace: Trace) -> Trace:
     ]
     left_out = deliveries[len(deliveries) // 2]
     records = [record for record in trace.records if record is not left_out]
-    return Trace(trace.scenario, trace.seed, trace.daemons, records)
+    return Trace(trace.scenario, trace.seed, trace.daemons, records, live=trace.live)
 
 
 @needs_namespaces

@@ -139,7 +139,7 @@ def merge(
         record.time_us = time_ns // 1_000
     records = [record for _, _, record in entries]
     tell_apart(records)
-    return Trace("real", seed, daemons, records)
+    return Trace("real", seed, daemons, records, live=True)
 
 
 # Daemons --------------------------------------------------------------------------------------------------
