@@ -183,15 +183,6 @@ def _what_is_unknown_is_no_hole(original: Original) -> Original:
     return complete_line
 
 
-def _whoever_came_further_has_delivered(original: Original) -> Original:
-    """A bundle counts as delivered if any member has come further, also one that it was not for."""
-
-    def is_delivered(ending: SymmetricEnding, source: int, number: int, place: int) -> bool:
-        return any(ending.has_delivered(daemon, place) for daemon in ending.together)
-
-    return is_delivered
-
-
 def _holes_ignored(original: Original) -> Original:
     """Whatever is left is delivered."""
 
@@ -324,11 +315,6 @@ RECOVERY: tuple[Mutant, ...] = (
         "no unknown holes", "where the knowledge of a lost source ends, nothing is taken to be missing",
         frozenset(("2.9", "causes")), ending, "_complete_line", _what_is_unknown_is_no_hole, "streams",
         seeds=200, shown_by=123,
-    ),
-    Mutant(
-        "further is delivered", "what a member has passed by counts as delivered, even if it never got it",
-        frozenset(("causes",)), SymmetricEnding, "is_delivered", _whoever_came_further_has_delivered,
-        "streams", seeds=200, shown_by=131,
     ),
     Mutant(
         "signal at the end", "everything counts as certain, also what the lost ones may not have",
