@@ -6,7 +6,7 @@ from restless import Restless
 from antiphon.core.ordering.adaptive import AdaptiveOrder
 from antiphon.simulator.run import run_seed
 
-SEEDS = (("swarm", 20), ("partition", 0), ("merge", 0), ("mixed", 0), ("streams", 0))
+SEEDS = (("swarm", 20), ("merge", 0), ("streams", 0))
 FOUND = (
     ("swarm", 2), ("swarm", 4), ("swarm", 9), ("swarm", 10),
     ("sites", 2), ("sites", 10), ("sites", 14), ("sites", 15), ("sites", 21),

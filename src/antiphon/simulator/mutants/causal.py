@@ -111,7 +111,7 @@ CAUSAL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "reported to all", "a past that was reported to some sites is forgotten for all (R8 too early)",
-        frozenset(("2.12", "causes")), _Past, "report", _reported_to_all, "pruned",
+        frozenset(("2.12", "causes")), _Past, "report", _reported_to_all, "swarm", shown_by=8,
     ),
     Mutant(
         "alone everywhere", "a daemon takes itself for the separator of a site with several (R9)",
@@ -123,7 +123,8 @@ CAUSAL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "unreliable hands nothing on", "an unreliable message does not hand its sender's past on",
-        frozenset(("2.12", "causes")), Histories, "_hear_unreliable", _unreliable_hands_nothing_on, "mixed",
+        frozenset(("2.12", "causes")), Histories, "_hear_unreliable", _unreliable_hands_nothing_on, "swarm",
+        seeds=11, shown_by=10,
     ),
     Mutant(
         "delivered is settled", "a reliable bundle counts as settled although its past has not come",
@@ -140,15 +141,15 @@ CAUSAL: tuple[Mutant, ...] = (
     ),
     Mutant(
         "no lines", "what is not known exactly of a past is not waited for",
-        frozenset(("2.12", "causes", "2.9")), CausalQueue, "came", _no_lines, "mixed",
+        frozenset(("2.12", "causes", "2.9")), CausalQueue, "came", _no_lines, "swarm",
     ),
     Mutant(
         "never ahead", "causal bundles wait for their places in the agreed order",
-        frozenset(("needless",)), CausalQueue, "came", _never_ahead, "mixed",
+        frozenset(("needless",)), CausalQueue, "came", _never_ahead, "swarm", shown_by=2,
     ),
     Mutant(
         "waits for other sites", "a causal bundle waits for causes that are not for its daemon's site",
-        frozenset(("needless",)), CausalQueue, "came", _waits_for_other_sites, "pruned",
+        frozenset(("needless",)), CausalQueue, "came", _waits_for_other_sites, "swarm", shown_by=2,
     ),
     Mutant(
         "all that its daemon got", "what other sessions of a daemon got counts as the past of each",
