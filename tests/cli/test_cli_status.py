@@ -70,7 +70,7 @@ def test_status_tells_what_causal_histories_cost(antiphon: Run, addresses: list[
     cut = {"histories_told": 4, "causes_told": 6, "cut_short": 1, "largest_bytes": 2_040}
     assert next(_causal({**cut, "causes_kept": 1, "waiting": 0})) == (
         "causal: histories of 4 bundles told, 1 of them cut short, 1.5 causes each and 2,040 bytes at most; "
-        "1 cause kept, 0 bundles not settled"
+        "1 cause kept, 0 bundles not resolved"
     )
 
 

@@ -37,11 +37,11 @@ def header(
 
 def test_a_history_on_the_wire() -> None:
     causes = (Cause(2, 5, 9, LTS - 1_024, 0b101), Cause(0, 1, 2, LTS - 2_048, 0b1))
-    told = extension(LTS, LTS - 4_096, LTS - 8_192, causes)
+    told = extension(LTS, History(LTS - 4_096, LTS - 8_192, causes))
     assert told.type == HISTORY == 0x8010
     assert told.value == bytes.fromhex("9C CD1001 CD2001 02 05 09 CD0400 05 00 01 02 CD0800 01")
     assert history_of(header(1, 1, 1, LTS, 1, told)) == History(LTS - 4_096, LTS - 8_192, causes)
-    assert history_of(header(1, 1, 1, LTS, 1, extension(LTS, 0, 0, ()))) == History()
+    assert history_of(header(1, 1, 1, LTS, 1, extension(LTS, History()))) == History()
     assert history_of(header(1, 1, 1, LTS, 1)) is None
 
 
@@ -67,7 +67,7 @@ def test_what_no_daemon_can_have_written_is_refused(value: str, reason: str) -> 
 def test_a_bundle_gets_its_history_behind_its_names_and_keeps_all_else() -> None:
     names = bundle.names_area("#ann#d", ["news"])
     data = bytearray(b"".join(bundle.encode(names, 1, Service.CAUSAL, [b"one", b"two"], tag=3, sent_us=9)))
-    extended, told = bundle.extend(data, bundle.parse(data), extension(LTS, 0, 0, ()))
+    extended, told = bundle.extend(data, bundle.parse(data), extension(LTS, History()))
     assert bundle.parse(extended) == told and told.length == len(data) + 4 + 3
     assert bundle.payloads(bytes(extended), told) == [b"one", b"two"]
     assert (told.names, told.tag, told.sent_us) == (names, 3, 9)
@@ -77,24 +77,24 @@ def test_a_bundle_gets_its_history_behind_its_names_and_keeps_all_else() -> None
 
 
 class Past:
-    """The histories of daemon 0 at site 0, of which everything that came has settled."""
+    """The histories of daemon 0 at site 0, of which everything that came is resolved."""
 
     def __init__(self, *, alone: bool = True) -> None:
         self.order = SimpleNamespace(
-            causal=SimpleNamespace(is_settled=lambda sender, number, lts: self.is_settled),
+            causal=SimpleNamespace(is_resolved=lambda sender, number, lts: self.is_resolved),
             lines=SimpleNamespace(stable=0),
             highest_lts=0, loose_lts=0,
         )  # fmt: skip
-        self.is_settled = True
+        self.is_resolved = True
         self.histories = Histories(0, 0, self.order, {0: 1 if alone else 3})  # type: ignore[arg-type]
         self.histories.begin()
 
     def hear(self, daemon: int, session: int, number: int, sites: int, *causes: Cause) -> None:
-        told = extension(number * 1_024, 0, 0, causes)
+        told = extension(number * 1_024, History(causes=causes))
         self.histories.heard((1,), header(daemon, session, number, number * 1_024, sites, told))
 
     def look(self, lts: int = 1 << 30) -> History:
-        told = history_of(header(0, 1, 1, lts, 1, self.histories.look(1, lts)))
+        told = history_of(header(0, 1, 1, lts, 1, self.histories.look(1, lts)[1]))
         assert told is not None
         return told
 
@@ -139,19 +139,19 @@ def test_what_has_come_everywhere_is_told_as_a_line() -> None:
     assert (told.floor, told.stable) == (0, 10 * 1_024)
 
 
-@pytest.mark.parametrize("why", ["unsettled", "late copy", "no history"])
+@pytest.mark.parametrize("why", ["unresolved", "late copy", "no history"])
 def test_what_is_not_known_exactly_is_told_as_a_floor(why: str) -> None:
     past = Past()
-    past.is_settled = why != "unsettled"
+    past.is_resolved = why != "unresolved"
     sites = 0b0110 if why == "late copy" else 0b0111
-    told = None if why == "no history" else extension(10_240, 0, 0, ())
+    told = None if why == "no history" else extension(10_240, History())
     past.histories.heard((1,), header(1, 4, 10, 10_240, sites, told))
     assert past.look() == History(floor=10_240)
 
 
 def test_an_unreliable_message_hands_its_past_on_and_is_no_cause() -> None:
     past = Past()
-    told = extension(10_240, 0, 0, [Cause(2, 8, 3, 3_072, 0b0111)])
+    told = extension(10_240, History(causes=(Cause(2, 8, 3, 3_072, 0b0111),)))
     past.histories.heard((1,), header(1, 4, 1, 10_240, 0b1, told, Service.UNRELIABLE))
     assert past.causes() == {(2, 8, 3, 0b0111)}
 
@@ -225,7 +225,7 @@ def test_causes_for_other_sites_are_not_waited_for() -> None:
     assert world.ahead == [2]
 
 
-def test_a_reliable_bundle_has_settled_once_its_past_has() -> None:
+def test_a_reliable_bundle_has_resolved_once_its_past_has() -> None:
     world = Queue()
     reliable = world.come(2, 1, may_overtake=False)
     world.hand_up(reliable)
@@ -235,7 +235,7 @@ def test_a_reliable_bundle_has_settled_once_its_past_has() -> None:
     assert world.ahead == [1, 3]
 
 
-def test_what_is_behind_the_line_has_settled() -> None:
+def test_what_is_behind_the_line_has_resolved() -> None:
     world = Queue()
     world.come(9, 3, 4)
     world.come(10, floor=5 * 1_024)

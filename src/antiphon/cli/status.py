@@ -258,7 +258,7 @@ def _causal(causal: dict[str, Any] | None) -> Iterator[str]:
     told = f"histories of {counted(causal['histories_told'], 'bundle')} told{cut}"
     kept = f"{counted(causal['causes_kept'], 'cause')} kept"
     size = f"{mean:.1f} causes each and {causal['largest_bytes']:,} bytes at most"
-    yield f"causal: {told}, {size}; {kept}, {counted(causal['waiting'], 'bundle')} not settled"
+    yield f"causal: {told}, {size}; {kept}, {counted(causal['waiting'], 'bundle')} not resolved"
 
 
 def _time(time: dict[str, Any] | None) -> Iterator[str]:

@@ -26,7 +26,6 @@ from antiphon.service import CAUSAL, UNRELIABLE, Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent, late_bundle
-from antiphon.wire.history import history_of
 from antiphon.wire.packet import Fragment
 
 
@@ -187,9 +186,10 @@ class Origin:
         if order.extension is not None and not header.flags & NOT_FOR_MEMBERS:
             data, header = bundles.extend(data, header, order.extension)
         number, lts, aru = order.stamp()
+        history = None
         if session and (header.service is CAUSAL or self._histories.is_active):
             self._histories.begin()
-            told = self._histories.stamp(session, number, lts, destinations)
+            history, told = self._histories.stamp(session, number, lts, destinations)
             data, header = bundles.extend(data, header, told)
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,
@@ -200,8 +200,7 @@ class Origin:
         if self._observer is not None:
             self._observer.sent(self._view_id, stamped)
         entry = Entry(self._source, stamped, data)
-        if stamped.extensions:
-            entry.history = history_of(stamped)
+        entry.history = history
         order.receive(entry, bool(self._joining) and self.keeps_order(stamped))
         self._forwarder.bundle(
             Fragment(self._source, number, destinations, header.length, 0, data),
@@ -218,7 +217,7 @@ class Origin:
         self._unreliable_number += 1
         order = self._order
         if self._histories.is_active:
-            told = self._histories.look(session.number, order.clock)
+            _, told = self._histories.look(session.number, order.clock)
             data, header = bundles.extend(data, header, told)
         stamped = Header(
             header.length, header.service, header.flags, header.names, header.message_count, header.tag,

@@ -15,8 +15,6 @@ Follows: NAVTECH 4.2 (timestamps: R2, and R6 with its extended timestamping, in 
 left of a cause's destinations are told).
 """
 
-from collections.abc import Iterable
-
 import msgspec
 from msgspec import Struct
 
@@ -54,10 +52,10 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, ...]).decode
 
 
-def extension(lts: int, floor: int, stable: int, causes: Iterable[Cause]) -> Extension:
-    """The history of the bundle that is born with `lts`."""
-    fields = [lts - line + 1 if line else 0 for line in (floor, stable)]
-    for cause in causes:
+def extension(lts: int, history: History) -> Extension:
+    """The history of the bundle that is born with `lts`, for its header."""
+    fields = [lts - line + 1 if line else 0 for line in (history.floor, history.stable)]
+    for cause in history.causes:
         fields += (cause.daemon, cause.session, cause.number, lts - cause.lts, cause.sites)
     return Extension(HISTORY, _encode(fields))
 

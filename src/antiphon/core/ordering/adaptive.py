@@ -32,7 +32,12 @@ from struct import Struct as Layout
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.core.ordering.adaptive_ending import AdaptiveEnding, AdaptiveState, parse_adaptive_state, settle
+from antiphon.core.ordering.adaptive_ending import (
+    AdaptiveEnding,
+    AdaptiveState,
+    give_places,
+    parse_adaptive_state,
+)
 from antiphon.core.ordering.adaptive_lines import AdaptiveLines
 from antiphon.core.ordering.deciding import Decider, Decision
 from antiphon.core.ordering.entry import Entry
@@ -578,4 +583,4 @@ class AdaptiveOrder(SymmetricOrder):
                     self._take_tickets(source, number, told)
         rest = super().undelivered()
         assert self._ending is not None
-        return settle(rest, self.tickets, self._ending)
+        return give_places(rest, self.tickets, self._ending)

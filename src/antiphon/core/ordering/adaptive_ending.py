@@ -18,7 +18,7 @@ go on for a while without the passive sources that are lost to it, and what it n
 before what it delivers.
 
 Follows: thesis 6.1.9 and 6.1.10. NAVTECH 5.3 relies on linear views here: it discards what has no ticket.
-Checked by: tests/paper/test_adaptive_ending.py, the oracle's properties 2.7 to 2.15.
+Checked by: tests/simulation/test_restless_roles.py, the oracle's properties 2.7 to 2.15.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,8 +38,6 @@ from antiphon.wire.extensions import SEQUENCER
 
 if TYPE_CHECKING:
     from antiphon.core.ordering.adaptive import Ticket
-
-_NEWEST_MAX = 4 * limits.DAEMONS_MAX
 
 
 class AdaptiveState(OrderState, frozen=True, array_like=True):
@@ -98,7 +96,7 @@ class AdaptiveEnding(SymmetricEnding):
         return self.confirmed.get(daemon, {}).get(ticket.sequencer, 0) >= ticket.number
 
 
-def settle(
+def give_places(
     rest: list[Entry], tickets: Mapping[tuple[int, int], "Ticket"], ending: AdaptiveEnding
 ) -> list[Entry]:
     """Give what was not delivered its places; the same bundles in their order."""

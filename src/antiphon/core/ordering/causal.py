@@ -1,8 +1,8 @@
 """Causal delivery at the receiver: a bundle is delivered as soon as its past is, ahead of its place.
 
-A bundle has *settled* at a daemon when it was delivered there and everything in its past that is for this
-daemon's site has settled, too. Reliable bundles may be delivered before their past, so the two are not the
-same. A causal bundle whose past has settled is delivered at once. One whose past has not waits; at the latest
+A bundle is *resolved* at a daemon when it was delivered there and everything in its past that is for this
+daemon's site is resolved, too. Reliable bundles may be delivered before their past, so the two are not the
+same. A causal bundle whose past is resolved is delivered at once. One whose past is not waits; at the latest
 it is delivered in its place in the agreed order, where all of its past comes before it anyway. That is what
 makes everything else simple: whatever is not known exactly (a history that was cut short, a bundle from
 before histories were told, a copy that a late join needs) is told as a line, and the bundle waits until the
@@ -12,8 +12,8 @@ Follows: NAVTECH 4.2, the rules R3 (causal delivery) and R5 (one number for each
 Deviations:
 - the processes are sessions when a past is put together (`histories`) and daemons when it is waited for: a
   daemon delivers a bundle to all of its sessions at once
-- bundles of all services take part in the past of a causal one, so all of them settle
-Checked by: tests/paper/test_causal.py, tests/unit/test_causal_queue.py, the oracle's properties 2.12 and
+- bundles of all services take part in the past of a causal one, so all of them are resolved at some time
+Checked by: tests/paper/test_causal.py, tests/unit/test_histories.py, the oracle's properties 2.12 and
 "no needless waiting".
 """
 
@@ -28,14 +28,14 @@ from antiphon.wire.history import Cause, History
 
 
 class _Waiter:
-    """A bundle that has not settled."""
+    """A bundle that is not resolved."""
 
     __slots__ = ("entry", "is_past_done", "may_overtake", "needs", "watched")
 
     def __init__(self, entry: Entry, needs: list[Cause], may_overtake: bool) -> None:
         self.entry = entry
         self.needs = needs
-        """Causes that have not settled, as far as it was looked at; the last one is watched."""
+        """Causes that are not resolved, as far as it was looked at; the last one is watched."""
         self.may_overtake = may_overtake
         """Whether it is delivered as soon as its past is done."""
         self.watched: Cause | None = None
@@ -43,7 +43,7 @@ class _Waiter:
 
 
 class CausalQueue:
-    """The bundles of one daemon in one view that have histories, until they have settled."""
+    """The bundles of one daemon in one view that have histories, until they are resolved."""
 
     def __init__(self, site: int, deliver: Callable[[Entry], None]) -> None:
         """`deliver` hands a bundle up ahead of its place, and reports back through `handed_up`."""
@@ -56,7 +56,7 @@ class CausalQueue:
         self._site = site
         self._deliver = deliver
         self._is_stopped = False
-        self._settled: dict[Sender, int] = {}
+        self._resolved: dict[Sender, int] = {}
         self._waiters: dict[tuple[int, int], _Waiter] = {}  # by source and number
         self._by_sender: dict[Sender, dict[_Waiter, None]] = {}
         self._by_line: list[tuple[int, int, _Waiter]] = []
@@ -67,7 +67,7 @@ class CausalQueue:
 
     @property
     def waiting_count(self) -> int:
-        """Bundles that have come and have not settled."""
+        """Bundles that have come and are not resolved."""
         return len(self._waiters)
 
     # What comes in ----------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class CausalQueue:
         """A bundle was delivered, in its place or ahead of it."""
         waiter = self._waiters.get((entry.source, entry.header.number))
         if waiter is not None and waiter.is_past_done:
-            self._settle(waiter)
+            self._resolve(waiter)
 
     def reach(self, line: int) -> None:
         """Everything that was born up to `line` has come and is delivered."""
@@ -113,7 +113,7 @@ class CausalQueue:
     def forget(self, senders: Iterable[Sender]) -> None:
         """Sessions are over: everything that they sent is behind the line."""
         for sender in senders:
-            self._settled.pop(sender, None)
+            self._resolved.pop(sender, None)
 
     def stop(self) -> None:
         """The view has stopped: what is left is delivered in the agreed order."""
@@ -121,13 +121,13 @@ class CausalQueue:
 
     # Questions --------------------------------------------------------------------------------------------
 
-    def is_settled(self, sender: Sender, number: int, lts: int) -> bool:
-        """Whether a bundle that was for this site has settled here."""
-        return lts <= self.line or self._settled.get(sender, 0) >= number
+    def is_resolved(self, sender: Sender, number: int, lts: int) -> bool:
+        """Whether a bundle that was for this site is resolved here."""
+        return lts <= self.line or self._resolved.get(sender, 0) >= number
 
     def _is_met(self, cause: Cause) -> bool:
         return cause.lts <= self.line or (
-            cause.number > 0 and self._settled.get((cause.daemon, cause.session), 0) >= cause.number
+            cause.number > 0 and self._resolved.get((cause.daemon, cause.session), 0) >= cause.number
         )
 
     # Waiting ----------------------------------------------------------------------------------------------
@@ -166,17 +166,17 @@ class CausalQueue:
     def _past_is_done(self, waiter: _Waiter) -> None:
         waiter.is_past_done = True
         if waiter.entry.delivered:
-            self._settle(waiter)
+            self._resolve(waiter)
         elif waiter.may_overtake and not self._is_stopped:
             self.overtook += 1
             self._deliver(waiter.entry)
 
-    def _settle(self, waiter: _Waiter) -> None:
+    def _resolve(self, waiter: _Waiter) -> None:
         header = waiter.entry.header
         del self._waiters[waiter.entry.source, header.number]
         sender = (header.daemon, header.session)
-        if header.number > self._settled.get(sender, 0):
-            self._settled[sender] = header.number
+        if header.number > self._resolved.get(sender, 0):
+            self._resolved[sender] = header.number
         for woken in self._by_sender.pop(sender, ()):
             self._wake(woken, sender)
 

@@ -7,7 +7,7 @@ Deviations:
 - a source that is silent becomes passive: nobody waits for it (see `mean_shift`)
 - a passive source that sends while all active ones are silent becomes active, even if it sends rarely:
   otherwise the last active source would stay one for ever, and every ticket would take the long way to it
-Checked by: tests/unit/test_deciding.py, tests/paper/test_adaptive.py.
+Checked by: tests/paper/test_adaptive.py.
 """
 
 from collections.abc import Mapping

@@ -35,6 +35,9 @@ from antiphon.wire.bundle import Header
 from antiphon.wire.extensions import HEAD_BYTES, Extension
 from antiphon.wire.history import Cause, History, extension, history_of
 
+Stamped = tuple[History, Extension]
+"""The history of a bundle, and what its header says of it."""
+
 
 class _Past:
     """What comes before the next bundle of one session."""
@@ -95,7 +98,7 @@ class _Past:
             else:
                 del self.causes[sender]
 
-    def settle_lines(self, stable: int) -> None:
+    def forget_stable(self, stable: int) -> None:
         """Everything up to `stable` has come everywhere: a line says as much as the causes up to it."""
         self.stable = max(self.stable, self.forget_up_to(stable))
         if self.floor <= stable:
@@ -211,11 +214,11 @@ class Histories:
         queue = self._order.causal
         for sender, header in heard.items():
             history = history_of(header) if header.destinations & self._here else None
-            if history is not None and queue.is_settled(sender, header.number, header.lts):
+            if history is not None and queue.is_resolved(sender, header.number, header.lts):
                 self._add_past_of(past, header, history)
             else:  # from before histories were told, a late copy, or delivered before its past
                 past.raise_floor(header.lts)
-        past.settle_lines(self._order.lines.stable)
+        past.forget_stable(self._order.lines.stable)
         if past.count() > limits.PAST_CAUSES_MAX:
             middle = past.newest_first()[limits.PAST_CAUSES_MAX // 2].lts
             past.raise_floor(past.forget_up_to(middle))
@@ -234,29 +237,33 @@ class Histories:
 
     # What a session sends ---------------------------------------------------------------------------------
 
-    def stamp(self, session: int, number: int, lts: int, destinations: int) -> Extension:
+    def stamp(self, session: int, number: int, lts: int, destinations: int) -> Stamped:
         """R2: the history of a session's bundle, which then is part of its past (R4, R6)."""
-        past = self._past_of(session)
         told = self.look(session, lts)
+        past = self._pasts[session]
         past.report(destinations)
         past.add(Cause(self._me, session, number, lts, destinations), covers=destinations)
         return told
 
-    def look(self, session: int, lts: int) -> Extension:
+    def look(self, session: int, lts: int) -> Stamped:
         """The history of a bundle that will not be waited for."""
         past = self._past_of(session)
         self._put_together(past)
-        causes = past.newest_first()
-        floor = past.floor
-        told = extension(lts, floor, past.stable, causes)
-        while HEAD_BYTES + len(told.value) > limits.HISTORY_MAX_BYTES:
-            dropped = causes[len(causes) // 2 :]
-            causes = causes[: len(causes) // 2]
-            floor = max(floor, dropped[0].lts)
-            if len(causes) + len(dropped) == past.count():
-                self.cut_short += 1
-            told = extension(lts, floor, past.stable, causes)
+        history = History(past.floor, past.stable, tuple(past.newest_first()))
+        told = extension(lts, history)
+        if HEAD_BYTES + len(told.value) > limits.HISTORY_MAX_BYTES:
+            self.cut_short += 1
+            while HEAD_BYTES + len(told.value) > limits.HISTORY_MAX_BYTES:
+                history = _shortened(history)
+                told = extension(lts, history)
         self.told += 1
-        self.told_causes += len(causes)
+        self.told_causes += len(history.causes)
         self.largest_bytes = max(self.largest_bytes, len(told.value))
-        return told
+        return history, told
+
+
+def _shortened(history: History) -> History:
+    """The same history with the newer half of its causes, and a floor for the others."""
+    half = len(history.causes) // 2
+    newer, older = history.causes[:half], history.causes[half:]
+    return History(max(history.floor, older[0].lts), history.stable, newer)

@@ -53,7 +53,7 @@ def _unreliable_hands_nothing_on(original: Original) -> Original:
     return hear_unreliable
 
 
-def _delivered_is_settled(original: Original) -> Original:
+def _delivered_is_resolved(original: Original) -> Original:
     def came(queue: CausalQueue, entry: Entry, history: History, may_overtake: bool) -> None:
         original(queue, entry, replace(history, causes=()) if entry.delivered else history, may_overtake)
 
@@ -127,8 +127,8 @@ CAUSAL: tuple[Mutant, ...] = (
         seeds=11, shown_by=10,
     ),
     Mutant(
-        "delivered is settled", "a reliable bundle counts as settled although its past has not come",
-        frozenset(("2.12", "causes")), CausalQueue, "came", _delivered_is_settled, "swarm",
+        "delivered is resolved", "a reliable bundle counts as resolved although its past has not come",
+        frozenset(("2.12", "causes")), CausalQueue, "came", _delivered_is_resolved, "swarm",
     ),
     Mutant(
         "joins do not bind", "a causal bundle does not keep its place while a join is under way",

@@ -11,8 +11,7 @@ A bundle may also wait
   or else (`floor`) until an ordered delivery shows that the agreed order has passed it
 - while its daemon forms a view or puts groups together, has an event of a session of its own under way, or
   has a late copy to deliver that was born before it: then it keeps its place in the agreed order
-- for its place, if it was born without one; and where such bundles are, for what a line stands for: ordered
-  deliveries do not show how far their senders have come
+- for its place, if it was born without one
 - for its turn, while its daemon delivers one bundle after another: a busy daemon does so in slices.
 Sessions that ended may have been handed more than they have read: what was sent to groups that they had
 joined counts as delivered to them. Only in virtual time does what a daemon does at once take no time, so real
@@ -26,7 +25,7 @@ from msgspec import Struct
 
 from antiphon.simulator.oracle.daemons import name
 from antiphon.simulator.oracle.verdict import Finding, Property
-from antiphon.trace import Bundle, Event, Identity, Record, Trace, promises
+from antiphon.trace import ORDERED_SERVICES, Bundle, Event, Identity, Record, Trace, promises
 
 Sender = tuple[int, int, int]
 """A daemon, its incarnation, and its session."""
@@ -79,12 +78,12 @@ class _Needless:
         self._knows: dict[str, _Past] = {}
         self._by_sender: dict[tuple[int, Sender], list[Record]] = {}
         self._delivered_us: dict[tuple[str, Bundle], int] = {}
+        self._delivered_in: dict[tuple[str, int], list[Record]] = {}  # by daemon and its view
         self._times_us: dict[str, list[int]] = {}  # of all deliveries of each daemon
         self._held: dict[tuple[str, Bundle], Record] = {}
         self._deliveries: dict[tuple[str, int, Sender], _Deliveries] = {}
         self._disturbed: dict[str, list[tuple[int, bool]]] = {}  # by daemon: from which position on, whether
         self._events_under_way: dict[str, set[Bundle]] = {}
-        self._has_tickets = any(record.place for record in trace.of(Event.SDELIVER))
         self._bound_at: dict[tuple[str, Bundle], bool] = {}  # whether it came while an event was under way
         self._waited: list[Record] = []
         self._processes = {message[:3]: record.process for message, record in trace.sends.items()}
@@ -185,6 +184,7 @@ class _Needless:
         daemon = record.daemon
         self._delivered_us[daemon, bundle] = record.time_us
         self._times_us.setdefault(daemon, []).append(record.time_us)
+        self._delivered_in.setdefault((daemon, bundle[0]), []).append(record)
         if record.message is None:
             self._events_under_way.get(daemon, set()).discard(bundle)
             for process, groups in self._joined.items():
@@ -256,14 +256,13 @@ class _Needless:
     def _is_excused(self, record: Record, held: Record, sent: Record) -> bool:
         assert record.bundle is not None
         daemon, view = record.daemon, record.bundle[0]
-        if self._has_tickets and (sent.floor or sent.stable):
-            return True
         if self._bound_at[daemon, record.bundle] or self._is_disturbed(
             daemon, held.position, record.position
         ):
             return True
         return any(
-            other.lts < sent.lts and other.position >= held.position for other in self._late_at(daemon, view)
+            daemon not in other.destinations and other.lts < sent.lts and other.position >= held.position
+            for other in self._delivered_at(daemon, view)
         )
 
     def _is_in_turn(self, daemon: str, since_us: int, until_us: int) -> bool:
@@ -328,30 +327,19 @@ class _Needless:
         if not sent.floor or sent.bundle is None:
             return 0
         view = sent.bundle[0]
-        later = (record for record in self._ordered_at(daemon, view) if record.rank >= sent.floor)
-        return min((record.time_us for record in later), default=NEVER_US)
+        return min(
+            (
+                record.time_us
+                for record in self._delivered_at(daemon, view)
+                if record.rank >= sent.floor
+                and (record.message is None or record.service in ORDERED_SERVICES)
+            ),
+            default=NEVER_US,
+        )
 
-    def _ordered_at(self, daemon: str, view: int) -> list[Record]:
-        """The ordered bundles that a daemon delivered in a view."""
-        return [
-            record
-            for record in self._trace.of(Event.SDELIVER)
-            if record.daemon == daemon
-            and record.bundle is not None
-            and record.bundle[0] == view
-            and (record.message is None or record.service in ("agreed", "safe"))
-        ]
-
-    def _late_at(self, daemon: str, view: int) -> list[Record]:
-        """The bundles that a daemon delivered in a view although they were not sent to its site at first."""
-        return [
-            record
-            for record in self._trace.of(Event.SDELIVER)
-            if record.daemon == daemon
-            and record.bundle is not None
-            and record.bundle[0] == view
-            and daemon not in record.destinations
-        ]
+    def _delivered_at(self, daemon: str, view: int) -> list[Record]:
+        """What a daemon delivered in a view."""
+        return self._delivered_in.get((daemon, view), [])
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
