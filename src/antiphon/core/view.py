@@ -1,9 +1,11 @@
 """A view of daemons: which are together, and over which links (thesis 6.1: Memb and Memb_id)."""
 
+from functools import cached_property
+
 from msgspec import Struct
 
 
-class DaemonView(Struct, frozen=True):
+class DaemonView(Struct, frozen=True, dict=True):
     """An agreed set of daemons."""
 
     id: int
@@ -20,7 +22,13 @@ class DaemonView(Struct, frozen=True):
         return self.incarnations[self.members.index(daemon)] if daemon in self.members else None
 
     def neighbours(self, daemon: int) -> tuple[int, ...]:
-        """The members to which `daemon` has a link."""
-        return tuple(
-            sorted(other for link in self.links if daemon in link for other in link if other != daemon)
-        )
+        """The members to which `daemon` has a link, ascending."""
+        return self._neighbours.get(daemon, ())
+
+    @cached_property
+    def _neighbours(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, list[int]] = {}
+        for one, other in self.links:
+            found.setdefault(one, []).append(other)
+            found.setdefault(other, []).append(one)
+        return {daemon: tuple(sorted(others)) for daemon, others in found.items()}

@@ -7,7 +7,7 @@ not relied upon.
 Checked by: tests/unit/test_gathering.py, tests/paper/test_daemon_gathering.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from antiphon.core.membership.patience import LONG_STATIONS_PER_BEAT, STATIONS_PER_BEAT
 from antiphon.wire.membership import Station
@@ -57,12 +57,16 @@ class Gathering:
         pairs: set[Pair] = set()
         while edge:
             one = edge.pop()
-            for other, mask in masks.items():
-                if masks[one] >> other & mask >> one & 1 and other != one and self._may_talk(one, other):
-                    pairs.add((min(one, other), max(one, other)))
-                    if other not in reached:
-                        reached.add(other)
-                        edge.append(other)
+            for other in _members(masks.get(one, 0)):
+                pair = (min(one, other), max(one, other))
+                if other == one or pair in pairs:
+                    continue
+                if not (masks.get(other, 0) >> one & 1 and self._may_talk(one, other)):
+                    continue
+                pairs.add(pair)
+                if other not in reached:
+                    reached.add(other)
+                    edge.append(other)
         return frozenset(reached), pairs
 
     def parts(self) -> list[tuple[Station, ...]]:
@@ -92,6 +96,14 @@ class Gathering:
             if view in counts:
                 counts[view] += 1
         return all(count >= sizes[view] for view, count in counts.items())
+
+
+def _members(mask: int) -> Iterator[int]:
+    """The daemons in a mask, ascending."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 def _essence(station: Station) -> tuple[object, ...]:
