@@ -192,6 +192,14 @@ ROLE_MARGIN_PERCENT = 20
 PLACES_SPARE = 1 << 30
 """Between the last place of a view and those of bundles that have no ticket when it ends: a second of
 `LTS_PER_US`, or a million bundles."""
+AFTER_SOURCES_MAX = 100
+"""Passive sources that a bundle names because their bundles come before it; with more a daemon waits until
+some of these are everywhere, so that a bundle's extensions keep to their limit."""
+TICKETS_MAX = 16_384
+"""Tickets that a daemon remembers before it holds its own bundles back; they are forgotten when everybody has
+them."""
+PLACED_RUNS_MAX = 65_536
+"""Places that a daemon may tell at the end of a view."""
 TICKET_RUNS_MAX = 4_096
 """Runs of consecutive numbers in one message with tickets; the rest goes into the next one."""
 

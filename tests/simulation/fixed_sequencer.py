@@ -8,7 +8,7 @@ has the tickets: a bundle that has none when its view ends gets its place withou
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
@@ -94,8 +94,8 @@ class FixedSequencer(SymmetricOrder):
         self._is_over = True
         self.to_tell.clear()
 
-    def undelivered(self) -> list[Entry]:
-        rest = super().undelivered()
+    def undelivered(self, promised: Set[int]) -> list[Entry]:
+        rest = super().undelivered(promised)
         for entry in rest:
             entry.place = entry.header.lts + SHIFT
         return rest

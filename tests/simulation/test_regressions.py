@@ -137,7 +137,7 @@ def test_a_join_that_is_over_does_not_count_for_the_next_one() -> None:
     assert session is not None
     node.control(session.number, frames.Join("g"), now_us)
     node.settle(now_us)
-    (join,) = node.order.undelivered()
+    (join,) = node.order.undelivered(frozenset())
     node.control(session.number, frames.Leave("g"), now_us)
     node.control(session.number, frames.Join("g"), now_us)
     node._deliver(join)

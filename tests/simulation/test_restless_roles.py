@@ -3,7 +3,7 @@
 import pytest
 from restless import Restless
 
-from antiphon.core.ordering.adaptive import AdaptiveOrder
+from antiphon.core.ordering.role_changes import RoleChanges
 from antiphon.simulator.run import run_seed
 
 SEEDS = (("swarm", 20), ("merge", 0), ("streams", 0))
@@ -19,7 +19,7 @@ LONG_SEEDS = 25
 
 @pytest.fixture(autouse=True)
 def restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AdaptiveOrder, "make_decider", Restless)
+    monkeypatch.setattr(RoleChanges, "make_decider", Restless)
     monkeypatch.setattr(Restless, "made", 0)
 
 

@@ -88,8 +88,8 @@ def test_a_client_may_not_write_any() -> None:
         bundle.parse_from_client(VECTOR)
 
 
-def test_daemons_write_two_types_and_clients_none() -> None:
-    assert {0x10, 0x8010} == extensions.KNOWN_TYPES and not extensions.CLIENT_TYPES
+def test_daemons_write_three_types_and_clients_none() -> None:
+    assert {0x10, 0x11, 0x8010} == extensions.KNOWN_TYPES and not extensions.CLIENT_TYPES
 
 
 @pytest.mark.parametrize("type_", [0, 1, SKIPPABLE - 1])

@@ -156,7 +156,7 @@ class Intake:
                 raise BadFrame("bundle: not what its fragments said")
             if header.service is not UNRELIABLE or header.flags & ~Flag.CLIENT:
                 raise BadFrame("bundle: not to be sent unreliably")
-            engine.order.saw_unreliable(header.lts)
+            engine.order.saw_unreliable(header)
             self._delivery.message(fragment.source, header, data)
         except BadFrame as error:
             self._counters[error.reason] += 1

@@ -61,7 +61,7 @@ class Origin:
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
         # Bundles of the daemon itself that wait for its turn: destinations, and whether one follows another.
         self._outbox: deque[tuple[Draft, int, bool]] = deque()
-        # Unreliable bundles, each after a number of ours whose place is not known.
+        # Unreliable bundles of sessions, each after one of its session that has no place.
         self._unplaced: deque[tuple[int, Header, bytearray]] = deque()
         self._unplaced_bytes = 0
 
@@ -98,8 +98,7 @@ class Origin:
         if self._unplaced:
             self._send_placed()
         while order.to_tell and order.is_turn:
-            told = control_bundle(order.to_tell.popleft(), Flag.ORDER, Service.RELIABLE)
-            self._order_bundle(told.data, told.header, 0, 0, 0, self._everywhere, now_us)
+            self._tell(order.to_tell.popleft(), now_us)
         while self._outbox and order.is_turn:
             at = 0
             if order.is_holding:
@@ -113,6 +112,11 @@ class Origin:
             entry = self._order_bundle(draft.data, draft.header, 0, 0, previous, destinations, now_us)
             if is_chained:
                 self._control_number = entry.header.number
+
+    def _tell(self, body: bytes, now_us: int) -> None:
+        """Something of the order itself, for all other daemons."""
+        told = control_bundle(body, Flag.ORDER, Service.RELIABLE)
+        self._order_bundle(told.data, told.header, 0, 0, 0, self._everywhere, now_us)
 
     @staticmethod
     def _is_free(header: Header) -> bool:
@@ -183,8 +187,11 @@ class Origin:
         now_us: int,
     ) -> Entry:
         order = self._order
-        if order.extension is not None and not header.flags & NOT_FOR_MEMBERS:
-            data, header = bundles.extend(data, header, order.extension)
+        body = order.told_before(header)
+        if body is not None:
+            self._tell(body, now_us)
+        for extension in order.extensions(header, session):
+            data, header = bundles.extend(data, header, extension)
         number, lts, aru = order.stamp()
         history = None
         if session and (header.service is CAUSAL or self._histories.is_active):
@@ -216,6 +223,8 @@ class Origin:
         header, data = pending.header, pending.bundle
         self._unreliable_number += 1
         order = self._order
+        for extension in order.extensions(header, session.number):
+            data, header = bundles.extend(data, header, extension)
         if self._histories.is_active:
             _, told = self._histories.look(session.number, order.clock)
             data, header = bundles.extend(data, header, told)
@@ -225,9 +234,9 @@ class Origin:
             order.clock, order.aru, destinations, header.sent_us, header.marks, header.extensions,
         )  # fmt: skip
         session.sequence += header.message_count
-        if self._unplaced or not order.has_places(session.last_number):
+        if self._unplaced or not order.has_places(session.number):
             if self._unplaced_bytes <= limits.LINK_UNRELIABLE_QUEUE_BYTES:
-                self._unplaced.append((session.last_number, stamped, data))
+                self._unplaced.append((session.number, stamped, data))
                 self._unplaced_bytes += len(data)
             return
         self._let_go(stamped, data)

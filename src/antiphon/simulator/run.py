@@ -51,7 +51,8 @@ def _judged(make: Callable[[], Plan], seed: int, scenario: str, trace_dir: Path 
         stage = play(plan)
         daemons = tuple(daemon.name for daemon in plan.daemons())
         sites = tuple(site.name for site in plan.sites for _ in site.daemons)
-        trace = Trace(scenario, seed, daemons, stage.world.records, sites=sites)
+        order = plan.settings.order
+        trace = Trace(scenario, seed, daemons, stage.world.records, sites=sites, order=order)
         if trace_dir is not None:
             trace.write(trace_dir)
         violations = tuple(judge(trace))

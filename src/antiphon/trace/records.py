@@ -115,6 +115,9 @@ class Record(Struct, omit_defaults=True, gc=False):
     """Ssend: the same, and it had come to all daemons for which it was."""
     place: int = 0
     """Sdeliver: where the bundle stands in the agreed order; 0: at its lts."""
+    is_loose: bool = False
+    """Sdeliver: the bundle is of a source for which nobody waits, and has no place in the agreed order; it is
+    not ordered, and what comes after it names it."""
     destinations: tuple[str, ...] = ()
     """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
     state: str = ""
@@ -160,3 +163,5 @@ class Header(Struct):
     live: bool = False
     sites: tuple[str, ...] = ()
     """The site of each of `daemons`, in their order; none where they are not known."""
+    order: str = "symmetric"
+    """How the cluster orders its messages."""

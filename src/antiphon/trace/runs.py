@@ -28,6 +28,7 @@ class Trace:
         run: str = "",
         live: bool = False,
         sites: tuple[str, ...] = (),
+        order: str = "symmetric",
     ) -> None:
         self.scenario = scenario
         self.seed = seed
@@ -38,6 +39,8 @@ class Trace:
         """Whether it happened on real sockets, rather than in the simulator."""
         self.sites = sites
         """The site of each of `daemons`; empty if the sites are not known."""
+        self.order = order
+        """How its cluster ordered messages, if it was simulated."""
         self.records: list[Record] = list(records)
         self._known: dict[Callable[[Trace], object], object] = {}
 
@@ -156,8 +159,9 @@ class Trace:
         encode = msgspec.json.Encoder().encode
         start = b'{"run":%s,' % encode(self.run)
         header = Header(
-            FORMAT, VERSION, self.run, self.scenario, self.seed, self.daemons, self.live, self.sites
-        )
+            FORMAT, VERSION, self.run, self.scenario, self.seed, self.daemons, self.live, self.sites,
+            self.order,
+        )  # fmt: skip
         with path.open("wb") as file:
             file.write(encode(header) + b"\n")
             file.writelines(start + encode(record)[1:] + b"\n" for record in self.records)
@@ -175,4 +179,5 @@ def read(path: Path) -> Trace:
         run=header.run,
         live=header.live,
         sites=header.sites,
+        order=header.order,
     )

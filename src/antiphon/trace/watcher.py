@@ -8,6 +8,7 @@ from antiphon.core.observer import Observer
 from antiphon.core.view import DaemonView
 from antiphon.service import Service
 from antiphon.trace.records import Bundle, Event, Identity, Record
+from antiphon.wire.after import after_of
 from antiphon.wire.bundle import Flag, Header, parse_names
 from antiphon.wire.history import history_of
 
@@ -112,8 +113,11 @@ class Watcher(Observer):
             service=SERVICE_WORDS[header.service], bundle=bundle, lts=header.lts,
             destinations=destinations, place=0 if place == header.lts else place,
         )  # fmt: skip
-        if event is Event.SSEND and header.extensions:
-            _note_history(record, header)
+        if header.extensions:
+            if event is Event.SSEND:
+                _note_history(record, header)
+            after = after_of(header)
+            record.is_loose = after is not None and after.is_loose and header.service < Service.AGREED
         self._records.append(record)
 
     def _at(self, sites: int) -> tuple[str, ...]:

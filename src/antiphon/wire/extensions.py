@@ -12,8 +12,9 @@ Types ascend, so that each stands there once and equal extensions have equal byt
 does not know, too. A type that is not known and may not be skipped makes the bundle a BadFrame: it could
 change what the bundle means.
 
-Who may write what: daemons write HISTORY (`wire.history`) and SEQUENCER. A daemon refuses a client's bundle
-that has extensions (`bundle.parse_from_client`), but for types in CLIENT_TYPES, of which there are none.
+Who may write what: daemons write HISTORY (`wire.history`), SEQUENCER and AFTER (`wire.after`). A daemon
+refuses a client's bundle that has extensions (`bundle.parse_from_client`), but for types in CLIENT_TYPES, of
+which there are none.
 
 The papers leave the layout of messages open; they need such fields for a causal history (NAVTECH), a
 resilience level (RMP 3.2) and the place of a message that another daemon orders (InterGroup).
@@ -33,7 +34,9 @@ HISTORY = SKIPPABLE | 0x0010
 SEQUENCER = 0x10
 """The source that gives the bundle its place, and its role number: 2 and 4 bytes (`core.ordering.adaptive`).
 A bundle that has it is not born with its place."""
-KNOWN_TYPES: frozenset[int] = frozenset((HISTORY, SEQUENCER))
+AFTER = 0x11
+"""The bundles of passive sources that come before it (`wire.after`)."""
+KNOWN_TYPES: frozenset[int] = frozenset((HISTORY, SEQUENCER, AFTER))
 """Types that this version understands."""
 CLIENT_TYPES: frozenset[int] = frozenset()
 """The known types that a client may write."""

@@ -66,7 +66,7 @@ class Transition:
     def conclude(self) -> Work:
         """Deliver the rest, signal, remove the members that are lost. Yields the steps of each part of it."""
         recovery = self.recovery
-        rest = self._order.undelivered()
+        rest = self._order.undelivered(recovery.committed)
         for entry in rest:
             entry.delivered = True
         kept = [entry for entry in rest if recovery.is_delivered(entry)]

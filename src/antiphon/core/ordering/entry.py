@@ -28,6 +28,9 @@ class Entry(Struct, eq=False):
     """Whether it is delivered here only once every other site has it: a site's first join to a group."""
     chain: "Chain | None" = None
     """The bundles of its session, while it waits to be delivered. Only an order writes it."""
+    kept_until: int = 0
+    """It is not forgotten before the stable line has passed this, even if it is delivered. Only an order
+    writes it."""
     history: History | None = None
     """What comes before it in its sender's past, where that is told."""
     resent: int = 0

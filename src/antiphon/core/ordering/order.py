@@ -14,7 +14,7 @@ the site link of the segment decides when it is this daemon's turn (`core.links.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from antiphon.core.ordering.entry import Entry
@@ -158,12 +158,15 @@ class Order(Protocol):
     def is_holding(self) -> bool:
         """Whether no bundle that members will hear of may be stamped now, although it may be our turn."""
 
-    @property
-    def extension(self) -> Extension | None:
-        """What such a bundle of this daemon must carry."""
+    def extensions(self, header: Header, session: int) -> tuple[Extension, ...]:
+        """What the next bundle of a session must carry; 0 stands for this daemon itself."""
 
-    def has_places(self, number: int) -> bool:
-        """Whether the bundles of this daemon up to this number have their places."""
+    def told_before(self, header: Header) -> bytes | None:
+        """What must be told to the orders of the other members before the next bundle is sent: as `to_tell`,
+        and only then."""
+
+    def has_places(self, session: int) -> bool:
+        """Whether all that a session of this daemon has sent so far has its place."""
 
     def own_after(self, lts: int) -> list[Entry]:
         """The unstable bundles of this daemon that may follow a bundle with this lts, in their order."""
@@ -187,7 +190,7 @@ class Order(Protocol):
     def update(self, update: Update) -> None:
         """A source announces where it stands."""
 
-    def saw_unreliable(self, lts: int) -> None:
+    def saw_unreliable(self, header: Header) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
 
     def forget_sessions(self, source: int, senders: Collection[Sender]) -> None:
@@ -289,8 +292,9 @@ class Order(Protocol):
     def retained(self) -> list[Entry]:
         """Everything that is not known to be everywhere."""
 
-    def undelivered(self) -> list[Entry]:
-        """Everything that was not delivered, in the agreed order: after the recovery each has its place."""
+    def undelivered(self, promised: Set[int]) -> list[Entry]:
+        """Everything that was not delivered, in the agreed order: after the recovery each has its place. No
+        bundle of the daemons in `promised` is dropped."""
 
 
 class MakeOrder(Protocol):

@@ -1,9 +1,8 @@
 """What an adaptive order has to tell the others, made when it is taken."""
 
-from collections import deque
 from typing import TYPE_CHECKING
 
-from antiphon.core.ordering.told import Confirmation, encode_told
+from antiphon.core.ordering.told import encode_told
 
 if TYPE_CHECKING:
     from antiphon.core.ordering.adaptive import AdaptiveOrder
@@ -15,23 +14,23 @@ class OrderOutbox:
 
     def __init__(self, order: "AdaptiveOrder") -> None:
         self._order = order
-        self.bodies: deque[bytes] = deque()
 
     def __len__(self) -> int:
         order = self._order
         if order.is_over:
             return 0
-        return len(self.bodies) + bool(order.to_confirm) + order.must_reassign + order.sequencer.has_wanted()
+        changes, book = order.changes, order.book
+        wanted = len(changes.wanted) + bool(book.to_confirm)
+        return wanted + changes.must_reassign + changes.sequencer.has_wanted()
 
     def popleft(self) -> bytes:
         """The next body: it must be sent before anything else is."""
         order = self._order
-        if self.bodies:
-            return self.bodies.popleft()
-        if order.to_confirm:
-            newest = tuple(sorted(order.to_confirm.items()))
-            order.to_confirm.clear()
-            return encode_told(Confirmation(newest))
-        if order.must_reassign:
-            return encode_told(order.reassign())
-        return encode_told(order.sequencer.give_tickets())
+        changes = order.changes
+        if changes.wanted:
+            return changes.wanted.popleft()
+        if order.book.to_confirm:
+            return encode_told(order.book.confirmation())
+        if changes.must_reassign:
+            return changes.reassign(order.book.highest.get(order.source, 0))
+        return encode_told(changes.sequencer.give_tickets())

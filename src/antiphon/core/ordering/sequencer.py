@@ -10,11 +10,9 @@ Checked by: tests/paper/test_adaptive.py.
 from collections.abc import Callable
 
 from antiphon import limits
+from antiphon.core.ordering.dependencies import Key
 from antiphon.core.ordering.roles import Assignment, Roles
 from antiphon.core.ordering.told import Tickets
-
-Key = tuple[int, int]
-"""A source, and the number of one of its bundles."""
 
 
 class Sequencer:
@@ -38,8 +36,23 @@ class Sequencer:
         """Whether a change of our own role is under way: then no ticket is given."""
         self.exempt: set[Key] = set()
         """Bundles that have come and need no ticket."""
-        self.pending: dict[int, int] = {}
-        """By source, the number of its change that is under way."""
+        self._pending: dict[int, list[int]] = {}  # by source, the numbers of its changes that are under way
+
+    def begins(self, source: int, number: int) -> None:
+        """A source asks for a change of its role or of its sequencer."""
+        self._pending.setdefault(source, []).append(number)
+
+    def ends(self, source: int, number: int) -> None:
+        """Such a change has had its turn."""
+        pending = self._pending.get(source, [])
+        if number in pending:
+            pending.remove(number)
+        if not pending:
+            self._pending.pop(source, None)
+
+    def is_pending(self, source: int) -> bool:
+        """Whether a change of a source is under way."""
+        return source in self._pending
 
     def _assigned(self) -> list[tuple[int, Assignment]]:
         """The passive sources that this daemon gives tickets, and from which number on."""
@@ -54,8 +67,11 @@ class Sequencer:
 
     def _last_wanted(self, source: int) -> int:
         """The number up to which a source's bundles may get tickets now: after a change of its role or of its
-        sequencer they may be for another daemon to give."""
-        return min(self._contiguous(source), self.pending.get(source, limits.COUNTER_MAX))
+        sequencer they may be for another daemon to give. A source may ask for the next change before the last
+        one has had its turn here."""
+        pending = self._pending.get(source)
+        last = self._contiguous(source)
+        return min(last, pending[0]) if pending else last
 
     def _is_current(self, assignment: Assignment) -> bool:
         """Whether it is to us in our present role."""

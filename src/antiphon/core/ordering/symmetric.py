@@ -14,8 +14,8 @@ Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simula
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import takewhile
 
 from antiphon import limits
@@ -43,8 +43,6 @@ class SymmetricOrder:
 
     is_holding = False
     """Bundles are born with their places: none has to be held back."""
-    extension: Extension | None = None
-    """Nor has one to name a sequencer."""
 
     def __init__(
         self,
@@ -76,22 +74,17 @@ class SymmetricOrder:
         self.loose_lts = start
         """The greatest lts that came with an unreliable bundle: its past may not have come."""
         self.needs_lts = start
-        """The greatest lts of a bundle that no daemon delivers before it knows the lts of every source."""
         self.needs_aru = start
-        """The greatest lts of a bundle that some daemon delivers only once it knows every source's aru."""
         self.came = 0
         """What has come in from other daemons: the bundles, and the full packets in each."""
         self.ready: deque[Entry] = deque()
         """Bundles in the order of their delivery; the owner takes them."""
         self.retained_bytes = 0
         self.largest_bytes = 0
-        """The size of the largest bundle so far: limits may be overshot by one."""
         self.observer: Callable[[Header], None] | None = None
         """Called with the header of each bundle when it comes in."""
         self.own_unstable_bytes = 0
-        """The size of the bundles of this daemon that are not stable."""
         self.own_stable_bytes = 0
-        """The size of all bundles of this daemon that became stable in this view."""
         self._segments = segments
         self._sources = {source: Source() for source in sources}
         self._chains: dict[Sender, Chain] = {}
@@ -101,8 +94,6 @@ class SymmetricOrder:
         self._own: deque[Entry] = deque()  # those of `_retained` that are of this daemon, in their order
         self._waiting_for_others: deque[int] = deque()  # lts values
         self.own_stable: dict[int, int] = {}
-        """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the
-        owner takes them."""
         self._recovered: set[tuple[int, int]] = set()  # what is retained, once the view has stopped
         self.to_tell: Telling = deque[bytes]()
         """Always empty: bundles are born with their places."""
@@ -143,7 +134,15 @@ class SymmetricOrder:
         self.issued += 1
         return self.issued, self.lines.tick(), self.lines.own_aru
 
-    def has_places(self, number: int) -> bool:
+    def extensions(self, header: Header, session: int) -> tuple[Extension, ...]:
+        """Bundles are born with their places: none has to name a sequencer."""
+        return ()
+
+    def told_before(self, header: Header) -> bytes | None:
+        """Nothing."""
+        return None
+
+    def has_places(self, session: int) -> bool:
         """Bundles are born with their places."""
         return True
 
@@ -184,8 +183,7 @@ class SymmetricOrder:
         )
 
     def turn(self, number: int, lts: int) -> None:
-        """The token has come: our source's bundles up to `number` are out, the next one is later than
-        `lts`."""
+        """See `order.Order`."""
         self.is_turn = True
         self.issued = max(self.issued, number)
         self.update(Update(self.source, 0, number, lts, 0))
@@ -212,10 +210,7 @@ class SymmetricOrder:
     # Receiving --------------------------------------------------------------------------------------------
 
     def receive(self, entry: Entry, in_order: bool = False) -> bool:
-        """A complete bundle, from here or elsewhere; False for a duplicate.
-
-        `in_order` delivers it in the agreed order even if its service would allow more haste.
-        """
+        """See `order.Order`."""
         header = entry.header
         source = self._sources[entry.source]
         number = header.number
@@ -238,10 +233,8 @@ class SymmetricOrder:
         return True
 
     def receive_late(self, entry: Entry) -> None:
-        """A bundle whose number was skipped here, retransmitted because this site has joined its group.
-
-        It belongs after that join, so it keeps to the agreed order whatever its service.
-        """
+        """See `order.Order`. It belongs after that join, so it keeps to the agreed order whatever its
+        service."""
         self._keep(entry)
         self._place(entry, in_order=True)
         self.causal.came_late(entry.header.lts)
@@ -278,10 +271,10 @@ class SymmetricOrder:
             blocked.discard(sender)
         self.causal.forget(senders)
 
-    def saw_unreliable(self, lts: int) -> None:
+    def saw_unreliable(self, header: Header) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
-        self._saw(lts, of_a_bundle=False)
-        self.loose_lts = max(self.loose_lts, lts)
+        self._saw(header.lts, of_a_bundle=False)
+        self.loose_lts = max(self.loose_lts, header.lts)
 
     def _saw(self, lts: int, of_a_bundle: bool = True, is_urgent: bool = True) -> None:
         self.moved = True
@@ -370,8 +363,7 @@ class SymmetricOrder:
     # What is waited for -----------------------------------------------------------------------------------
 
     def waited_for(self) -> list[tuple[int, int, int, int]]:
-        """The sources for which something that has come must wait, each with the number up to which its
-        bundles have come, the greatest that is known to exist, and the lts up to which it is known."""
+        """See `order.Order`."""
         self._pass_delivered()
         first_lts = self._order[0][0] if self._order else 0
         found = []
@@ -438,18 +430,32 @@ class SymmetricOrder:
             self._deliver(entry)
         if self.causal.is_active:
             self.causal.reach(self._done_line)
-        retained = self._retained
-        while retained and retained[0][0] <= lines.stable and retained[0][1].delivered:
-            _, entry = heappop(retained)
+        self._forget_stable()
+
+    def _forget_stable(self) -> list[Entry]:
+        """Forget what is delivered and known to be everywhere, and tell what that was."""
+        forgotten: list[Entry] = []
+        retained, own, stable = self._retained, self._own, self.lines.stable
+        while retained and retained[0][0] <= stable and retained[0][1].delivered:
+            entry = retained[0][1]
+            if entry.kept_until > stable:
+                heapreplace(retained, (stable + 1, entry))
+                continue
+            heappop(retained)
+            forgotten.append(entry)
             size = len(entry.bundle)
             self.retained_bytes -= size
             header = entry.header
             if header.daemon == self.me:
                 self.own_unstable_bytes -= size
                 self.own_stable_bytes += size
-                self._own.popleft()
+                if own[0] is entry:
+                    own.popleft()
+                else:
+                    own.remove(entry)
                 if header.session:
                     self.own_stable[header.session] = header.sequence + header.message_count - 1
+        return forgotten
 
     @property
     def _done_line(self) -> int:
@@ -551,10 +557,10 @@ class SymmetricOrder:
             lts = self.lines.clock
         overtook = sorted(
             entry.header.number
-            for place, entry in self._retained
+            for _, entry in self._retained
             if entry.source == source
             and entry.delivered
-            and place > self.delivered_line
+            and entry.place > self.delivered_line
             and entry.header.service is CAUSAL
         )
         return SourceState(
@@ -569,8 +575,7 @@ class SymmetricOrder:
         )
 
     def recover(self, entry: Entry) -> bool:
-        """A bundle that was missing here came from another daemon, after the view has stopped; False for one
-        that is here already. It keeps to the agreed order whatever its service."""
+        """See `order.Order`."""
         key = (entry.source, entry.header.number)
         if key in self._retained_keys():
             return False
@@ -586,7 +591,7 @@ class SymmetricOrder:
             self._recovered = {(entry.source, entry.header.number) for _, entry in self._retained}
         return self._recovered
 
-    def undelivered(self) -> list[Entry]:
+    def undelivered(self, promised: Set[int]) -> list[Entry]:
         """Everything that was not delivered, in the agreed order."""
         return [entry for _, entry in sorted(self._retained) if not entry.delivered]
 

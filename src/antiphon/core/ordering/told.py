@@ -23,7 +23,7 @@ from antiphon.wire import bundle as bundles
 Run = tuple[int, int, int]
 """A source, and the first and last of consecutive numbers of its bundles."""
 Newest = tuple[int, int]
-"""A sequencer, and the number of a bundle of it: all of its tickets up to there are known."""
+"""A source, and the number of a bundle of it: all that matters of it up to there is known."""
 
 
 class Wish(IntEnum):
@@ -80,6 +80,8 @@ class Confirmation(Struct, frozen=True, array_like=True, tag=2):
     """The sending daemon knows the places of its own bundles in these tickets."""
 
     newest: tuple[Newest, ...]
+    is_urgent: bool = False
+    """Whether all daemons must acknowledge it: a safe bundle waits for that."""
 
 
 class Change(Struct, frozen=True, array_like=True, tag=3):
@@ -102,7 +104,14 @@ class Reassignment(Struct, frozen=True, array_like=True, tag=4):
     role_number: int
 
 
-Told = Tickets | Confirmation | Change | Reassignment
+class Seen(Struct, frozen=True, array_like=True, tag=5):
+    """The sending daemon has got loose bundles: what it sends from now on comes after them."""
+
+    newest: tuple[Newest, ...]
+    """By passive source, the greatest number of these."""
+
+
+Told = Tickets | Confirmation | Change | Reassignment | Seen
 
 encode_told = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Told).decode
@@ -115,15 +124,15 @@ def parse_told(entry: Entry, sources: Collection[int]) -> Told:
         told: Told = _decode(bundles.payloads(bytes(entry.bundle), entry.header)[0])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadFrame(f"order: {type(error).__name__}") from None
-    if not isinstance(told, Confirmation) and entry.daemon != entry.source:
+    if not isinstance(told, Confirmation | Seen) and entry.daemon != entry.source:
         raise BadFrame("order: not of a representative")
     if isinstance(told, Tickets):
         _check_tickets(told, entry, sources)
-    elif isinstance(told, Confirmation):
+    elif isinstance(told, Confirmation | Seen):
         if len(told.newest) > limits.DAEMONS_MAX:
-            raise BadFrame("order: too many sequencers")
-        for sequencer, number in told.newest:
-            _check(sequencer in sources and 0 < number <= limits.COUNTER_MAX)
+            raise BadFrame("order: too many sources")
+        for source, number in told.newest:
+            _check(source in sources and 0 < number <= limits.COUNTER_MAX)
     else:
         _check(told.sequencer in sources and 0 <= told.role_number <= limits.COUNTER_MAX)
         if isinstance(told, Reassignment):

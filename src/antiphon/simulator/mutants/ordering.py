@@ -23,6 +23,7 @@ from antiphon.service import Service
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Cause, View
 from antiphon.wire import frames
+from antiphon.wire.bundle import Header
 from antiphon.wire.packet import CHECK_BYTES, HEAD_BYTES, Fragment, Pressure, Skip, Update, check
 
 
@@ -110,7 +111,7 @@ def _missed_not_sent_again(original: Original) -> Original:
 
 
 def _unreliable_has_no_past(original: Original) -> Original:
-    def saw_unreliable(order: SymmetricOrder, lts: int) -> None:
+    def saw_unreliable(order: SymmetricOrder, header: Header) -> None:
         return None
 
     return saw_unreliable

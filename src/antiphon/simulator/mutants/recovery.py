@@ -63,7 +63,7 @@ def _only_undelivered_told(original: Original) -> Original:
 
     def tell_source(order: SymmetricOrder, source: int) -> SourceState:
         told: SourceState = original(order, source)
-        retained = [entry.header.number for entry in order.undelivered() if entry.source == source]
+        retained = [entry.header.number for entry in order.undelivered(frozenset()) if entry.source == source]
         return structs.replace(told, retained=to_ranges(sorted(retained)))
 
     return tell_source

@@ -197,6 +197,8 @@ def _judge_view(trace: Trace, told: History, terms: dict[str, DaemonTerm]) -> It
     reaches: dict[str, Reach] = {}
     for bundle, receivers in deliveries.items():
         record = records[bundle]
+        if record.is_loose:  # it has no place before or after others; 2.12 has a rule for what follows it
+            continue
         for daemon in record.destinations:
             if daemon in receivers or daemon not in terms:
                 continue

@@ -11,7 +11,8 @@ A bundle may also wait
   or else (`floor`) until an ordered delivery shows that the agreed order has passed it
 - while its daemon forms a view or puts groups together, has an event of a session of its own under way, or
   has a late copy to deliver that was born before it: then it keeps its place in the agreed order
-- for its place, if it was born without one
+- for its place, if it was born without one; and in the adaptive order for what a line stands for: ordered
+  deliveries do not show there how far their senders have come
 - for its turn, while its daemon delivers one bundle after another: a busy daemon does so in slices.
 Sessions that ended may have been handed more than they have read: what was sent to groups that they had
 joined counts as delivered to them. Only in virtual time does what a daemon does at once take no time, so real
@@ -256,6 +257,8 @@ class _Needless:
     def _is_excused(self, record: Record, held: Record, sent: Record) -> bool:
         assert record.bundle is not None
         daemon, view = record.daemon, record.bundle[0]
+        if self._trace.order != "symmetric" and (sent.floor or sent.stable):
+            return True
         if self._bound_at[daemon, record.bundle] or self._is_disturbed(
             daemon, held.position, record.position
         ):

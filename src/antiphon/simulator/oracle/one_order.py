@@ -105,7 +105,7 @@ def _look_at_daemons(trace: Trace) -> Iterator[Finding]:
         newest: Record | None = None
         for term in life.terms:
             for record in term.delivered:
-                if newest is not None and record.rank < newest.rank:
+                if newest is not None and record.rank < newest.rank and not record.is_loose:
                     yield Finding(
                         f"delivered {name(record.bundle)} at place {record.rank} after the ordered "
                         f"{name(newest.bundle)} at place {newest.rank}",
