@@ -185,6 +185,12 @@ ROLE_MIN_US = 1_000_000
 the source's bundles back for a round trip, and a view that does not last needs none."""
 ROLE_MIN_DELAYS = 8
 """The same, counted in delays to the closest active source: on long paths a change costs more."""
+ROLE_BUSIER = 8
+"""So many times as many bundles as a source itself the active ones must send before it becomes passive; with
+less than half of that it becomes active again."""
+PACE_PERCENT = 90
+"""How much a daemon adds to its own clock of what that of another active source has gone on by while a bundle
+was on its way from there: all of it would let clocks drive one another."""
 ROLE_SAMPLES = 7
 """The k of the mean-shift detector (NAVTECH 5.4): so many samples make a mean, and shift it."""
 ROLE_MARGIN_PERCENT = 20
@@ -200,6 +206,9 @@ TICKETS_MAX = 16_384
 them."""
 PLACED_RUNS_MAX = 65_536
 """Places that a daemon may tell at the end of a view."""
+PLACES_AHEAD_MAX = 1 << 18
+"""Rounds of the Lamport clock by which a ticket's place may be ahead of it; with `PLACES_SPARE` no place of a
+view is later than those at its end."""
 TICKET_RUNS_MAX = 4_096
 """Runs of consecutive numbers in one message with tickets; the rest goes into the next one."""
 

@@ -1,9 +1,9 @@
 """Whatever scenario: sources that change their roles all the time keep every promise."""
 
 import pytest
-from restless import Restless
 
 from antiphon.core.ordering.role_changes import RoleChanges
+from antiphon.simulator.restless import Restless
 from antiphon.simulator.run import run_seed
 
 SEEDS = (("swarm", 20), ("merge", 0), ("streams", 0))

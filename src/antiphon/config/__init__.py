@@ -108,6 +108,4 @@ def _convert(tree: dict[str, object]) -> tuple[tuple[SiteConfig, ...], tuple[Lin
         file = msgspec.convert(tree, File)
     except msgspec.ValidationError as error:
         raise read_complaint(str(error)) from None
-    if file.cluster.order != "symmetric":
-        raise Fault(("cluster", "order"), "this order is tried in the simulator only; leave the key out")
     return file.site, file.link, file.cluster

@@ -100,6 +100,8 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """Daemons that do not run at the end; all others do."""
     damage: tuple[AnyIncident, ...] = ()
     """What stays when everything else is healed."""
+    has_restless_roles: bool = False
+    """Whether sources change their roles all the time, whatever they send; see `restless`."""
     stop_bound_us: int = 0
     """For how long the others may be without a view because of a planned stop; 0 where other troubles may
     stop them, too."""

@@ -2,6 +2,7 @@
 
 from antiphon.config import Settings
 from antiphon.simulator.plan import Plan
+from antiphon.simulator.restless import restless_roles
 from antiphon.simulator.stage import Stage
 from antiphon.simulator.world import World
 
@@ -31,8 +32,9 @@ def bound_us(settings: Settings) -> int:
 
 def play(plan: Plan) -> Stage:
     """The run alone, without a verdict."""
-    stage = Stage(plan)
-    perform(stage)
+    with restless_roles(plan.has_restless_roles):
+        stage = Stage(plan)
+        perform(stage)
     return stage
 
 

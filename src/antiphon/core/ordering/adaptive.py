@@ -46,7 +46,7 @@ from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.order import Ending, RoleNow
 from antiphon.core.ordering.outbox import OrderOutbox
 from antiphon.core.ordering.role_changes import RoleChanges
-from antiphon.core.ordering.stability import stamp_after
+from antiphon.core.ordering.stability import number_of_round, stamp_after, stamp_at
 from antiphon.core.ordering.state import encode_state
 from antiphon.core.ordering.symmetric import SymmetricOrder
 from antiphon.core.ordering.tickets import TicketBook
@@ -95,10 +95,12 @@ class AdaptiveOrder(SymmetricOrder):
         """See `symmetric.SymmetricOrder`."""
         super().__init__(daemons, me, segments, start, clock, site)
         self.start = self.lines.agreed
-        self.changes = RoleChanges(me, self._segments, self.contiguous, self.tick)
+        self.changes = RoleChanges(me, self._segments, self.contiguous, lambda: self.lines.clock)
         self.roles = self.changes.roles
         self.sequencer = self.changes.sequencer
-        self.lines = self._lines = AdaptiveLines.following(self.lines, self.roles.active)
+        self.lines = self._lines = AdaptiveLines.following(
+            self.lines, self.roles.active, self.sequencer.reserved
+        )
         self.to_tell = self._outbox = OrderOutbox(self)
         self.book = TicketBook(me, self.contiguous)
         self.dependencies = Dependencies(self.contiguous)
@@ -329,6 +331,8 @@ class AdaptiveOrder(SymmetricOrder):
     def _take_tickets(self, sequencer: int, number: int, told: Tickets) -> None:
         is_active = not self.changes.is_passive
         for place, entry in self.book.take(sequencer, number, told):
+            if told.runs[0][0] == self.source:
+                self.lines.saw(place)  # what we send from now on comes after it
             if entry is not None:
                 self._place_at(entry)
             elif is_active and place > self.needs_lts:
@@ -429,6 +433,9 @@ class AdaptiveOrder(SymmetricOrder):
     def look(self, delays_us: Mapping[int, int], now_us: int) -> None:
         """See `order.Order`."""
         self.changes.look(delays_us, now_us)
+        for source, rounds in self.changes.rounds_behind():
+            known = number_of_round(self.lines.complete(source))
+            self.lines.saw(stamp_at(known + rounds, self.me))
 
     @property
     def look_due_us(self) -> int | None:  # type: ignore[override]

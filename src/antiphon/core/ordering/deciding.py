@@ -4,12 +4,15 @@ Follows: NAVTECH 5.4 (the switching heuristic): a source is active if the time b
 than the delay to the closest active source, and passive if it is longer, with a margin of 20 %.
 Deviations:
 - a role is kept for some time (`limits.ROLE_MIN_US`, `limits.ROLE_MIN_DELAYS`)
-- a source that is silent becomes passive: nobody waits for it (see `mean_shift`)
-- a passive source that sends while all active ones are silent becomes active, even if it sends rarely:
-  otherwise the last active source would stay one for ever, and every ticket would take the long way to it
-Checked by: tests/paper/test_adaptive.py.
+- a source becomes passive only if the active ones send much more often than it does (`limits.ROLE_BUSIER`),
+  and active again when they do not. In NAVTECH's symmetric mode everybody waits for the next message of the
+  slowest source, so whoever is slow must be passive. Here idle sources announce themselves, and a ticket has
+  to be confirmed: being passive costs a source a third delay for its own messages, and must save others more
+- a source that is silent while others send becomes passive: nobody waits for it (see `mean_shift`)
+Checked by: tests/unit/test_deciding.py, tests/paper/test_adaptive.py, tests/paper/test_adaptive_loads.py.
 """
 
+from collections import deque
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -36,8 +39,10 @@ class Decider:
         self._sent = 0  # how many bundles the source had sent when it was last looked at
         self._sent_us = now_us  # when it sent the last one
         self._changed_us = now_us
-        self._active_sent = 0  # the same of the active sources
-        self._active_sent_us = now_us
+        self._others = 0  # how many the active sources have sent, without this one
+        self._others_then = 0  # the same when this one sent its last bundle
+        self._window: deque[tuple[int, int]] = deque([(0, 0)], maxlen=limits.ROLE_SAMPLES)
+        # How many the source, and the others, had sent when it sent its last ones.
         self.due_us: int | None = None
         """When to look again although nothing happens."""
 
@@ -49,15 +54,22 @@ class Decider:
         """The source has another role, or was refused one."""
         self._changed_us = now_us
 
-    def look(self, sent: int, active_sent: int, now_us: int) -> None:
-        """The source has sent so many bundles so far, and the active sources together so many."""
+    def look(self, sent: int, others: int, now_us: int) -> None:
+        """The source has sent so many bundles so far, and the active sources without it have sent so many
+        while they were active."""
         count = sent - self._sent
         if count > 0:
             for _ in range(min(count, limits.ROLE_SAMPLES)):
                 self._gaps.add((now_us - self._sent_us) // count)
             self._sent, self._sent_us = sent, now_us
-        if active_sent != self._active_sent:
-            self._active_sent, self._active_sent_us = active_sent, now_us
+            self._window.append((sent - 1, others))
+            self._others_then = others
+        self._others = others
+
+    def _recently(self) -> tuple[int, int]:
+        """How many bundles the source, and the others, have sent since it sent its last few."""
+        sent, others = self._window[0]
+        return self._sent - sent, self._others - others
 
     def decide(
         self, is_active: bool, sequencer: int | None, delays_us: Mapping[int, int], now_us: int
@@ -74,8 +86,9 @@ class Decider:
             wanted = Wish.SEQUENCER, Reason.CLOSER
         may_us = self._changed_us + max(limits.ROLE_MIN_US, limits.ROLE_MIN_DELAYS * delay_us)
         if wanted is None:
-            if is_active:
-                self.due_us = max(may_us, self._sent_us + self._gaps.reaches(self._rare_us(delay_us)))
+            if is_active and self._others > self._window[0][1]:
+                due_us = max(may_us, self._sent_us + self._gaps.reaches(self._rare_us(delay_us)))
+                self.due_us = due_us if due_us > now_us else None
             return None
         if now_us < may_us:
             self.due_us = may_us
@@ -88,15 +101,16 @@ class Decider:
 
     def _wanted(self, is_active: bool, delay_us: int, now_us: int) -> tuple[Wish, Reason] | None:
         gap_us = self.gap_us(now_us)
+        own, others = self._recently()
         if is_active:
-            if gap_us <= self._rare_us(delay_us):
-                return None
             is_silent = gap_us <= now_us - self._sent_us
+            if is_silent:
+                own, others = 1, self._others - self._others_then
+            if gap_us <= self._rare_us(delay_us) or others < limits.ROLE_BUSIER * max(own, 1):
+                return None
             return Wish.PASSIVE, Reason.SILENT if is_silent else Reason.RARE
         if gap_us < delay_us * (100 - limits.ROLE_MARGIN_PERCENT) // 100:
             return Wish.ACTIVE, Reason.BUSY
-        patience_us = limits.ROLE_SAMPLES * gap_us
-        sends = now_us - self._sent_us <= gap_us and self._sent > 1
-        if sends and now_us - self._active_sent_us > patience_us:
-            return Wish.ACTIVE, Reason.ONLY_SENDER
+        if own > 1 and 2 * others < limits.ROLE_BUSIER * own:
+            return Wish.ACTIVE, Reason.ALIKE
         return None

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from antiphon import limits
+from antiphon.core.ordering.ahead import Tempo
 from antiphon.core.ordering.deciding import Decider, Decision
 from antiphon.core.ordering.dependencies import Key
 from antiphon.core.ordering.roles import Assignment, Roles
@@ -27,19 +28,23 @@ class RoleChanges:
         me: int,
         segments: Iterable[Segment],
         contiguous: Callable[[int], int],
-        tick: Callable[[], int],
+        clock: Callable[[], int],
     ) -> None:
-        """`contiguous` has the number up to which a source's bundles have come, `tick` makes a stamp."""
+        """`contiguous` has the number up to which a source's bundles have come, `clock` is Lamport's."""
         sources = {segment[0]: segment for segment in segments}
         self.source = next(source for source, segment in sources.items() if me in segment)
         self.roles = Roles(sources)
-        self.sequencer = Sequencer(me, self.source, self.roles, contiguous, tick)
+        self.sequencer = Sequencer(me, self.source, self.roles, contiguous, clock)
+        self.sequencer.rounds_ahead = self._rounds_ahead
         self.wanted: deque[bytes] = deque()
         """Changes that our source asks for, and that were not told yet."""
         self.sent = dict.fromkeys(sources, 0)
         """By source, how many of its bundles for members are known."""
+        self._counted = dict(self.sent)  # what of it was looked at
+        self._others = 0
         self.under_way: dict[Key, Change] = {}
         """Those that have come and have not had their turn."""
+        self._tempo = Tempo()
         self._is_representative = me == self.source
         self._decider: Decider | None = None
         self._is_reassigning = False  # from when this daemon says so until that has come back
@@ -66,6 +71,25 @@ class RoleChanges:
             self.sequencer.is_changing = False
             if self._decider is not None:
                 self._decider.changed(self._now_us)
+
+    def _rounds_ahead(self, source: int) -> int:
+        """As many stamps as are made until a source's confirmation of a ticket is back; less those that wait
+        for other active sources anyway."""
+        delays_us = self._delays_us
+        others_us = max((delays_us.get(other, 0) for other in self.roles.active), default=0)
+        return self._tempo.rounds_in(max(0, 2 * delays_us.get(source, 0) - others_us))
+
+    def rounds_behind(self) -> Iterable[tuple[int, int]]:
+        """The other active sources, each with as many stamps as are made while a bundle is on its way from
+        there, or rather fewer: clocks that overtook one another would hurry."""
+        if not self._is_representative or self.is_passive or not self._tempo.bundles_per_s:
+            return ()
+        delays_us, tempo = self._delays_us, self._tempo
+        return [
+            (other, tempo.rounds_in(delays_us[other] * limits.PACE_PERCENT // 100))
+            for other in self.roles.active
+            if other in delays_us
+        ]
 
     # Another sequencer ------------------------------------------------------------------------------------
 
@@ -101,11 +125,13 @@ class RoleChanges:
         if not self._is_representative:
             return
         self._delays_us = delays_us
+        self._tempo.look(self.sent, roles.active, now_us)
         if self._decider is None:
             self._decider = self.make_decider(now_us)
         decider = self._decider
         others = {other: delays_us[other] for other in roles.active if other in delays_us}
-        decider.look(self.sent[self.source], sum(self.sent[other] for other in roles.active), now_us)
+        self._count_others()
+        decider.look(self.sent[self.source], self._others, now_us)
         if self.is_changing:
             decider.due_us = None
             return
@@ -114,6 +140,15 @@ class RoleChanges:
         decision = decider.decide(not self.is_passive, sequencer, others, now_us)
         if decision is not None:
             self._ask_for(decision)
+
+    def _count_others(self) -> None:
+        """Count what other sources have sent while they were active."""
+        counted = self._counted
+        for source, sent in self.sent.items():
+            if sent != counted[source]:
+                if source != self.source and source in self.roles.active:
+                    self._others += sent - counted[source]
+                counted[source] = sent
 
     def _ask_for(self, decision: Decision) -> None:
         sequencer = decision.sequencer

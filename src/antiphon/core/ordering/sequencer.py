@@ -10,8 +10,10 @@ Checked by: tests/paper/test_adaptive.py.
 from collections.abc import Callable
 
 from antiphon import limits
+from antiphon.core.ordering.ahead import Reservations
 from antiphon.core.ordering.dependencies import Key
 from antiphon.core.ordering.roles import Assignment, Roles
+from antiphon.core.ordering.stability import number_of_round, stamp_at
 from antiphon.core.ordering.told import Tickets
 
 
@@ -24,14 +26,20 @@ class Sequencer:
         source: int,
         roles: Roles,
         contiguous: Callable[[int], int],
-        tick: Callable[[], int],
+        clock: Callable[[], int],
     ) -> None:
-        """`contiguous` has the number up to which a source's bundles have come, `tick` makes a stamp."""
+        """`contiguous` has the number up to which a source's bundles have come, `clock` is Lamport's."""
+        self._me = me
         self._is_representative = me == source
         self._source = source
+        self.reserved = Reservations()
+        """The places that were given, as rounds of the clock."""
+        self.rounds_ahead: Callable[[int], int] = lambda source: 0
+        """How far ahead of the clock the places of a source's bundles are."""
+        self._given: dict[int, int] = {}  # by source, the round of the last place
         self._roles = roles
         self._contiguous = contiguous
-        self._tick = tick
+        self._clock = clock
         self.is_changing = False
         """Whether a change of our own role is under way: then no ticket is given."""
         self.exempt: set[Key] = set()
@@ -88,22 +96,30 @@ class Sequencer:
         return found
 
     def give_tickets(self) -> Tickets:
-        """Tickets for all that has come from the sources assigned to this daemon."""
+        """Tickets for what has come from one of the sources assigned to this daemon."""
         runs: list[tuple[int, int, int]] = []
         count = 0
         for source, assignment in self._assigned():
             last = self._last_wanted(source)
-            while assignment.first <= last and len(runs) < limits.TICKET_RUNS_MAX:
+            most = min(limits.TICKET_RUNS_MAX, limits.TICKETS_MAX)
+            while assignment.first <= last and count < most:
                 number = assignment.first
                 assignment.first += 1
                 if (source, number) in self.exempt:
                     continue
                 count += 1
-                if runs and runs[-1][0] == source and runs[-1][2] == number - 1:
+                if runs and runs[-1][2] == number - 1:
                     runs[-1] = (source, runs[-1][1], number)
                 else:
                     runs.append((source, number, number))
-        place = self._tick()
-        for _ in range(count - 1):
-            self._tick()
-        return Tickets(place, tuple(runs))
+            if runs:
+                return Tickets(self._reserve(source, count), tuple(runs))
+        raise AssertionError("there are no tickets to give")
+
+    def _reserve(self, source: int, count: int) -> int:
+        """The place of the first of so many bundles of a source; it is a stamp of this daemon, later than all
+        that was born here, and than the places that the source's bundles have had from it."""
+        first = number_of_round(self._clock()) + 1 + self.rounds_ahead(source)
+        first = self.reserved.take(max(first, self._given.get(source, 0) + 1), count)
+        self._given[source] = first + count - 1
+        return stamp_at(first, self._me)

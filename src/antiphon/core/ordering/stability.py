@@ -32,6 +32,24 @@ def round_of(stamp: int) -> int:
     return stamp >> _DAEMON_BITS << _DAEMON_BITS
 
 
+def stamp_at(number: int, daemon: int) -> int:
+    """The stamp that a daemon makes in a round of the Lamport clock.
+
+    >>> stamp_at(2, 7) == stamp_after(stamp_after(0, 3), 7)
+    True
+    """
+    return number << _DAEMON_BITS | daemon
+
+
+def number_of_round(stamp: int) -> int:
+    """The number of the round in which a stamp was made.
+
+    >>> number_of_round(stamp_at(5, 3))
+    5
+    """
+    return stamp >> _DAEMON_BITS
+
+
 def daemon_of(lts: int) -> int:
     """The daemon whose stamp this is.
 

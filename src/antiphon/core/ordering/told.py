@@ -2,7 +2,8 @@
 
 Follows: NAVTECH 5.2 and 5.3 (tickets, goToActive, goToPassive, reassign).
 Deviations: tickets are given in runs of consecutive numbers, and each has a place of its own, counted from
-that of the first. They travel in bundles of their own, because a sequencer may have nothing else to send.
+that of the first, which may be ahead of the sequencer's clock (`ahead`). They travel in bundles of their own,
+because a sequencer may have nothing else to send.
 Confirmations are ours, see `adaptive`. A passive source changes its sequencer by a message in the agreed
 order, too.
 Checked by: tests/unit/test_told.py.
@@ -16,7 +17,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.ordering.entry import Entry
-from antiphon.core.ordering.stability import daemon_of, round_of
+from antiphon.core.ordering.stability import daemon_of, number_of_round
 from antiphon.errors import BadFrame
 from antiphon.wire import bundle as bundles
 
@@ -47,8 +48,8 @@ class Reason(IntEnum):
     """It does not send."""
     BUSY = 3
     """It sends more often than a ticket takes."""
-    ONLY_SENDER = 4
-    """It sends, and no active source does."""
+    ALIKE = 4
+    """It sends about as often as the active sources."""
     CLOSER = 5
     """Another active source is closer."""
 
@@ -63,13 +64,13 @@ _TEXTS = {
     Reason.RARE: "it sends less often than a ticket takes to come",
     Reason.SILENT: "it is silent",
     Reason.BUSY: "it sends more often than a ticket takes to come",
-    Reason.ONLY_SENDER: "it sends while the active sources are silent",
+    Reason.ALIKE: "the active sources do not send much more often than it does",
     Reason.CLOSER: "another active source is closer",
 }
 
 
 class Tickets(Struct, frozen=True, array_like=True, tag=1):
-    """Places for bundles of passive sources."""
+    """Places for bundles of one passive source."""
 
     place: int
     """That of the first bundle; those that follow have the sequencer's next stamps."""
@@ -141,15 +142,17 @@ def parse_told(entry: Entry, sources: Collection[int]) -> Told:
 
 
 def _check_tickets(told: Tickets, entry: Entry, sources: Collection[int]) -> None:
-    """The places must be stamps of the sequencer, and no later than the bundle that carries them."""
+    """The places must be stamps of the sequencer, and not too far beyond the bundle that carries them."""
     if not 0 < len(told.runs) <= limits.TICKET_RUNS_MAX:
         raise BadFrame("order: too many tickets, or none")
     count = 0
     for source, first, last in told.runs:
         _check(source in sources and source != entry.source and 0 < first <= last <= limits.COUNTER_MAX)
+        _check(source == told.runs[0][0])
         count += last - first + 1
-    _check(count <= limits.OUTSTANDING_MAX and told.place > 0 and daemon_of(told.place) == entry.daemon)
-    _check(round_of(told.place) + (count - 1 << 10) < round_of(entry.header.lts))
+    _check(count <= limits.TICKETS_MAX and told.place > 0 and daemon_of(told.place) == entry.daemon)
+    first, sent = number_of_round(told.place), number_of_round(entry.header.lts)
+    _check(first + count <= sent + limits.PLACES_AHEAD_MAX)
 
 
 def _check(is_possible: bool) -> None:

@@ -21,6 +21,7 @@ from antiphon.simulator.scenarios import (
     narrow,
     poisoned,
     promises,
+    restless,
     roles,
     sites,
     slices,
@@ -70,6 +71,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "narrow": narrow.narrow,
     "clocks": clocks.clocks,
     "roles": roles.roles,
+    "restless": restless.restless,
 }
 
 

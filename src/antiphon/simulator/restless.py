@@ -1,9 +1,11 @@
 """Sources that change their roles again and again, for no reason: a test of what a change may break."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 
 from antiphon.core.ordering.deciding import Decider, Decision
+from antiphon.core.ordering.role_changes import RoleChanges
 from antiphon.core.ordering.told import Reason, Wish
 
 WAITS_US = (2_000, 20_000, 100_000, 400_000)
@@ -27,6 +29,7 @@ class Restless(Decider):
     def decide(
         self, is_active: bool, sequencer: int | None, delays_us: Mapping[int, int], now_us: int
     ) -> Decision | None:
+        """See `deciding.Decider`."""
         self.due_us = None
         if not delays_us or not self._left:
             return None
@@ -40,3 +43,17 @@ class Restless(Decider):
         self._left -= 1
         wish = Wish.PASSIVE if is_active else self._random.choice((Wish.ACTIVE, Wish.SEQUENCER))
         return Decision(wish, self._random.choice(sorted(delays_us)), Reason.NEW_VIEW)
+
+
+@contextmanager
+def restless_roles(are_restless: bool = True) -> Iterator[None]:
+    """While this lasts, all sources decide so."""
+    if not are_restless:
+        yield
+        return
+    before = RoleChanges.make_decider
+    RoleChanges.make_decider = Restless
+    try:
+        yield
+    finally:
+        RoleChanges.make_decider = before
