@@ -188,6 +188,8 @@ ROLE_MIN_DELAYS = 8
 ROLE_BUSIER = 8
 """So many times as many bundles as a source itself the active ones must send before it becomes passive; with
 less than half of that it becomes active again."""
+LOOK_EVERY_US = 1_000
+"""How often at most a daemon looks at the roles of sources: it does so while bundles go through it."""
 PACE_PERCENT = 90
 """How much a daemon adds to its own clock of what that of another active source has gone on by while a bundle
 was on its way from there: all of it would let clocks drive one another."""

@@ -192,3 +192,45 @@ def test_status_tells_who_is_active_and_why():
     roles = {row["source"]: row for row in ordering["roles"]}
     assert roles["d2"]["role"] == "active" and roles["d0"]["role"] == "passive"
     assert roles["d0"]["sequencer"] == "d2" and roles["d0"]["reason"] == Reason.SILENT.text
+
+
+DATA = 2
+"""The kind of packets with reliable bundles."""
+
+
+@pytest.mark.parametrize("is_told_before", [False, True])
+def test_what_comes_after_an_unreliable_message_comes_after_its_past(is_told_before: bool):
+    """(ours) A passive daemon's own tellings may be on their way when it sends an unreliable message."""
+    cluster = Cluster(4, delay_us=10_000, mesh=True, order="adaptive")
+    clients = cluster.members()
+    other = cluster.client(1, "other")
+    for number in range(1_000):  # site 2 is busy: it alone is active
+        cluster.send(clients[2], "g", b"load %d" % number)
+        cluster.run(5_000)
+    for daemon in range(4):
+        order = cluster.nodes[daemon].order
+        assert isinstance(order, AdaptiveOrder) and order.roles.active == {2}
+    cluster.run(200_000)
+
+    lost = {(0, 2), (0, 3)}  # what daemon 0 sends comes to daemon 1 alone for a while
+
+    def lose(receiver: int, data: bytes) -> bool:
+        return data[2] == DATA and (int.from_bytes(data[8:10]), receiver) in lost
+
+    cluster.lose = lose
+    cluster.send(clients[0], "g", b"X", service=Service.RELIABLE)
+    cluster.run(11_000)
+    assert cluster.payloads(clients[1])[-1] == b"X"
+    lost |= {(1, 0), (1, 2), (1, 3)}  # and what daemon 1 sends is lost, unless it is unreliable
+    if is_told_before:
+        cluster.send(other, "g", b"R")  # needs a ticket; before it, daemon 1 tells that it has got X
+    cluster.send(clients[1], "g", b"U", service=Service.UNRELIABLE)
+    cluster.run(11_000)
+    assert cluster.payloads(clients[2])[-1] == b"U"
+    cluster.send(clients[2], "g", b"Y")
+    cluster.run(30_000)
+    cluster.lose = lambda receiver, data: False
+    cluster.run(1_000_000)
+    for receiver in (2, 3):
+        got = cluster.payloads(clients[receiver])
+        assert got.index(b"X") < got.index(b"Y")

@@ -20,11 +20,14 @@ def explain(
 ) -> None:
     """Tell why the daemon at ADDRESS changed its view of the others: each round it remembers, oldest first.
 
+    With the adaptive order also which sources are active, for how long, and why.
+
     \b
     Example:
       antiphon explain --last 3
     """
-    rounds = ask_status(address, groups=0, sessions=0).get("rounds", [])
+    answer = ask_status(address, groups=0, sessions=0)
+    rounds = answer.get("rounds", [])
     for record in rounds[-last:] if last else rounds:
         if json:
             show_json(record)
@@ -32,6 +35,21 @@ def explain(
             print(printable(told(record)))
     if not rounds and not json:
         print("nothing has changed yet")
+    ordering = answer.get("ordering", {})
+    if json:
+        for role in ordering.get("roles", ()):
+            show_json(role)
+    else:
+        for line in roles_told(ordering):
+            print(printable(line))
+
+
+def roles_told(ordering: dict[str, Any]) -> Iterator[str]:
+    """Who is waited for in the adaptive order, since when and why."""
+    for role in ordering.get("roles", ()):  # daemons of an earlier version do not tell
+        tickets = f", tickets from {role['sequencer']}" if role["sequencer"] is not None else ""
+        since = duration(role["since_us_ago"])
+        yield f"{role['source']} is {role['role']}{tickets} for {since}: {role['reason']}"
 
 
 def told(record: dict[str, Any]) -> str:

@@ -38,6 +38,9 @@ def simulate(
             "--order", metavar="NAME", help="One of symmetric, adaptive; without it, the plan's own."
         ),
     ] = "",
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Let a third of all messages be causal, whatever the plan says.")
+    ] = False,
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="Run the plan in this file instead of seeds."),
@@ -76,23 +79,23 @@ def simulate(
         raise UsageError("either --seeds A-B or --file FILE is needed, for example --seeds 0-199")
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    chosen = _order(order)
+    again = _Again(file, _order(order), causal)
     if trace is not None:
         make_folder(trace)
     if file is not None:
-        summary = _run_file(file, chosen, trace)
+        summary = _run_file(file, again, trace)
         wanted = range(0)
     else:
         wanted = seed_range(seeds)
-        summary = _run_seeds(wanted, scenario, chosen, jobs, trace)
-    report = _report(summary, wanted, coverage, _Again(file, chosen))
+        summary = _run_seeds(wanted, scenario, again, jobs, trace)
+    report = _report(summary, wanted, coverage, again)
     with redirect_stdout(sys.stderr if smaller else sys.stdout):
         if json:
             print(msgspec.json.encode(report).decode())
         else:
-            _print(report, summary, _Again(file, chosen))
+            _print(report, summary, again)
     if smaller and summary.failures:
-        _shrink(summary.failures[0], _Again(file, chosen))
+        _shrink(summary.failures[0], again)
     if not summary.is_clean:
         raise typer.Exit(1)
 
@@ -102,6 +105,12 @@ class _Again(NamedTuple):
 
     file: Path | None
     order: OrderName | None
+    causal: bool
+
+    def vary(self, plan: plans.Plan) -> plans.Plan:
+        """The plan as it is run."""
+        plan = plan.ordered(self.order)
+        return plan.causal() if self.causal else plan
 
 
 def _order(word: str) -> OrderName | None:
@@ -114,22 +123,21 @@ def _order(word: str) -> OrderName | None:
     return None
 
 
-def _run_seeds(
-    seeds: range, scenario: str, order: OrderName | None, jobs: int | None, trace: Path | None
-) -> Summary:
+def _run_seeds(seeds: range, scenario: str, again: _Again, jobs: int | None, trace: Path | None) -> Summary:
     with progress(f"simulating {scenario}", len(seeds)) as advance:
         return run_seeds(
             seeds,
             scenario,
             jobs=jobs or os.cpu_count() or 1,
             trace_dir=trace,
-            order=order,
+            order=again.order,
+            causal=again.causal,
             progress=lambda outcome: advance(1),
         )
 
 
-def _run_file(file: Path, order: OrderName | None, trace: Path | None) -> Summary:
-    outcome = run_plan(plans.read(file).ordered(order), trace)
+def _run_file(file: Path, again: _Again, trace: Path | None) -> Summary:
+    outcome = run_plan(again.vary(plans.read(file)), trace)
     summary = Summary(outcome.scenario)
     summary.add(outcome)
     summary.wall_s = outcome.wall_s
@@ -164,10 +172,11 @@ def _failure(outcome: Outcome, again: _Again) -> dict[str, Any]:
 
 
 def _repeat(outcome: Outcome, again: _Again) -> str:
-    order = "" if again.order is None else f" --order {again.order}"
+    varied = "" if again.order is None else f" --order {again.order}"
+    varied += " --causal" if again.causal else ""
     if again.file is not None:
-        return f"antiphon simulate --file {again.file}{order}"
-    return f"antiphon simulate --seeds {outcome.seed}-{outcome.seed} --scenario {outcome.scenario}{order}"
+        return f"antiphon simulate --file {again.file}{varied}"
+    return f"antiphon simulate --seeds {outcome.seed}-{outcome.seed} --scenario {outcome.scenario}{varied}"
 
 
 def _print(report: dict[str, Any], summary: Summary, again: _Again) -> None:
@@ -204,8 +213,7 @@ def _explained(outcome: Outcome, again: _Again) -> str:
 def _shrink(outcome: Outcome, again: _Again) -> None:
     """Print the smallest plan that fails in the same way."""
     file = again.file
-    plan = plan_of(outcome.scenario, outcome.seed) if file is None else plans.read(file)
-    plan = plan.ordered(again.order)
+    plan = again.vary(plan_of(outcome.scenario, outcome.seed) if file is None else plans.read(file))
     with progress(f"shrinking seed {outcome.seed}", float("inf")) as advance:
         found = shrink(plan, seconds=_SHRINKING_S, heard=lambda smaller: advance(1))
     if found is None:

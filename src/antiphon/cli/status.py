@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from antiphon.cli.explain import because, changes
+from antiphon.cli.explain import because, changes, roles_told
 from antiphon.cli.options import Address, Json
 from antiphon.cli.screen import console, show_json
 from antiphon.client import ask_status
@@ -166,7 +166,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield from _view(answer)
     yield _ordering(answer["ordering"], answer["daemon"])
     yield from _causal(answer.get("causal"))
-    yield from _roles(answer["ordering"])
+    yield from roles_told(answer["ordering"])
     yield from _time(answer.get("time"))
     yield from _delays(answer)
     yield from _ring(answer)
@@ -220,14 +220,6 @@ def _view(answer: dict[str, Any]) -> Iterator[str]:
     if changed:
         last = changed[-1]
         yield " ".join((f"because: {because(last)}.", *changes(last), "`antiphon explain` tells more."))
-
-
-def _roles(ordering: dict[str, Any]) -> Iterator[str]:
-    """Who is waited for in the adaptive order, since when and why."""
-    for role in ordering.get("roles", ()):  # daemons of an earlier version do not tell
-        tickets = f", tickets from {role['sequencer']}" if role["sequencer"] is not None else ""
-        since = duration(role["since_us_ago"])
-        yield f"{role['source']} is {role['role']}{tickets} for {since}: {role['reason']}"
 
 
 def _ordering(ordering: dict[str, Any], daemon: str) -> str:

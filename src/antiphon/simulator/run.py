@@ -22,13 +22,23 @@ __all__ = ["Outcome", "Summary", "run_plan", "run_seed", "run_seeds", "simulate"
 
 
 def run_seed(
-    seed: int, scenario: str = "mixed", trace_dir: Path | None = None, order: OrderName | None = None
+    seed: int,
+    scenario: str = "mixed",
+    trace_dir: Path | None = None,
+    order: OrderName | None = None,
+    causal: bool = False,
 ) -> Outcome:
     """One run and its verdict; an exception inside it is part of the outcome. With `order` all daemons have
-    that one, whatever the scenario says."""
+    that one, whatever the scenario says; with `causal` a third of all messages is causal."""
     if scenario not in SCENARIOS:
         plan_of(scenario, seed)  # says which are known
-    return _judged(lambda: plan_of(scenario, seed).ordered(order), seed, scenario, trace_dir)
+    make = partial(_varied, scenario, seed, order, causal)
+    return _judged(make, seed, scenario, trace_dir)
+
+
+def _varied(scenario: str, seed: int, order: OrderName | None, causal: bool) -> Plan:
+    plan = plan_of(scenario, seed).ordered(order)
+    return plan.causal() if causal else plan
 
 
 def run_plan(plan: Plan, trace_dir: Path | None = None) -> Outcome:
@@ -85,14 +95,14 @@ def run_seeds(
     jobs: int = 1,
     trace_dir: Path | None = None,
     order: OrderName | None = None,
+    causal: bool = False,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Summary:
     """Many runs, `jobs` at a time; `progress` hears of each in the order of the seeds."""
     started_s = perf_counter()
     summary = Summary(scenario)
-    for outcome in _outcomes(
-        seeds, partial(run_seed, scenario=scenario, trace_dir=trace_dir, order=order), jobs
-    ):
+    run = partial(run_seed, scenario=scenario, trace_dir=trace_dir, order=order, causal=causal)
+    for outcome in _outcomes(seeds, run, jobs):
         summary.add(outcome)
         if progress is not None:
             progress(outcome)

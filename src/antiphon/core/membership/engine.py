@@ -68,6 +68,7 @@ class Engine:
         make = ORDERS[settings.order]
         self.order: Order = make(config.daemon_count, me, self.segments, view.id, clock, site)
         self._has_roles = settings.order != "symmetric"
+        self._look_us = 0  # not before this
         self.histories = Histories(me, site, self.order, Counter(map(config.site_of, view.members)))
         self.reach = Reach(self.order, self.source_of, view.id, now_us)
         self.site_link = build_site_link(
@@ -179,7 +180,8 @@ class Engine:
 
     def look(self, now_us: int) -> None:
         """Time passes in a view that works."""
-        if self._has_roles:
+        if self._has_roles and now_us >= self._look_us:
+            self._look_us = now_us + limits.LOOK_EVERY_US
             self.order.look(self._delays_us() if self.speaks else {}, now_us)
 
     def _delays_us(self) -> dict[int, int]:
@@ -223,7 +225,9 @@ class Engine:
         news_us = self.announcement_due_us()
         if news_us is not None and (deadline_us is None or news_us < deadline_us):
             deadline_us = news_us
-        deadline_us = earliest_us(deadline_us, self.order.look_due_us)
+        look_us = self.order.look_due_us
+        if look_us is not None:
+            deadline_us = earliest_us(deadline_us, max(look_us, self._look_us))
         for link in self.links.values():
             due_us = link.next_deadline_us()
             if deadline_us is None or due_us < deadline_us:

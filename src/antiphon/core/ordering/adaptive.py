@@ -63,14 +63,16 @@ from antiphon.core.ordering.told import (
 from antiphon.core.overlay.topology import Segment
 from antiphon.errors import BadFrame
 from antiphon.service import AGREED, CAUSAL, SAFE, UNRELIABLE
-from antiphon.wire.after import after_of
+from antiphon.wire.after import After, Loose, after_of, extension
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.extensions import SEQUENCER, Extension
 from antiphon.wire.packet import Skip
 
 _NAMING = Layout("!HI")
+_LOOSE = extension(After(True, ()))
 _UNPLACED = Flag.LATE | Flag.CONTROL | Flag.ORDER
 """Bundles that no member hears of: they need no place."""
+_DAEMON_FLAGS = ~Flag.CLIENT
 _GROUPS_FLAGS = ~Flag.CLIENT & ~_UNPLACED
 """What daemons tell their groups."""
 
@@ -95,6 +97,7 @@ class AdaptiveOrder(SymmetricOrder):
         """See `symmetric.SymmetricOrder`."""
         super().__init__(daemons, me, segments, start, clock, site)
         self.start = self.lines.agreed
+        self._site = site
         self.changes = RoleChanges(me, self._segments, self.contiguous, lambda: self.lines.clock)
         self.roles = self.changes.roles
         self.sequencer = self.changes.sequencer
@@ -103,7 +106,7 @@ class AdaptiveOrder(SymmetricOrder):
         )
         self.to_tell = self._outbox = OrderOutbox(self)
         self.book = TicketBook(me, self.contiguous)
-        self.dependencies = Dependencies(self.contiguous)
+        self.dependencies = Dependencies(self.source, self.contiguous)
         self.is_over = False
         self._unread: dict[int, list[tuple[int, Entry, Told]]] = {source: [] for source in self._sources}
         self._own_waiting: Counter[int] = Counter()  # by session, bundles that need tickets and wait
@@ -144,17 +147,23 @@ class AdaptiveOrder(SymmetricOrder):
         """See `order.Order`."""
         if self.is_over or header.flags & _UNPLACED:
             return ()
-        is_loose = False
-        naming: tuple[Extension, ...] = ()
-        if self.changes.is_passive and header.service is not UNRELIABLE:
-            is_ordered = header.service >= AGREED or header.flags & _GROUPS_FLAGS
-            is_loose = not is_ordered and not self._own_waiting[session]
-            if not is_loose:
-                assignment = self.roles.assignments[self.source]
-                named = _NAMING.pack(assignment.sequencer, assignment.role_number)
-                naming = (Extension(SEQUENCER, named),)
-        after = self.dependencies.extension(is_loose, header.service is UNRELIABLE)
-        return naming if after is None else (*naming, after)
+        if header.service is UNRELIABLE:
+            named = self.dependencies.named(self._own_under_way())
+            return () if named is None else (named,)
+        if not self.changes.is_passive:
+            return ()
+        is_ordered = header.service >= AGREED or header.flags & _GROUPS_FLAGS
+        if not is_ordered and not self._own_waiting[session]:
+            return (_LOOSE,)
+        assignment = self.roles.assignments[self.source]
+        return (Extension(SEQUENCER, _NAMING.pack(assignment.sequencer, assignment.role_number)),)
+
+    def _own_under_way(self) -> Loose | None:
+        """What is not known to be everywhere of our source, if nobody waits for that."""
+        if not self.changes.is_passive or not self._retained:
+            return None
+        newest = self._greatest(self.source, self._sources[self.source])
+        return Loose(self.source, newest, self.lines.clock) if newest else None
 
     def told_before(self, header: Header) -> bytes | None:
         """See `order.Order`."""
@@ -166,7 +175,7 @@ class AdaptiveOrder(SymmetricOrder):
 
     def has_places(self, session: int) -> bool:
         """See `order.Order`."""
-        return not self._own_waiting[session]
+        return not self._own_waiting[session] and self.dependencies.has_room(self.lines.stable)
 
     def may_follow(self, lts: int, earlier_lts: int) -> bool:
         """A ticket may come late, so that any bundle may follow any other."""
@@ -203,6 +212,13 @@ class AdaptiveOrder(SymmetricOrder):
     def receive(self, entry: Entry, in_order: bool = False) -> bool:
         """See `order.Order`."""
         header = entry.header
+        if not header.extensions and not header.flags & _UNPLACED:  # born with its place
+            if not super().receive(entry, in_order):
+                return False
+            self.changes.sent[entry.source] += 1
+            if self._unread[entry.source]:
+                self._read(entry.source)
+            return True
         self._check_after(header)
         told = parse_told(entry, self._sources) if header.flags & Flag.ORDER else None
         key = (entry.source, header.number)
@@ -259,6 +275,9 @@ class AdaptiveOrder(SymmetricOrder):
         needs_lts, needs_aru = self.needs_lts, self.needs_aru
         super()._keep(entry)
         header = entry.header
+        is_passive = self.changes.is_passive
+        if not is_passive and not header.extensions and not header.flags & Flag.ORDER:
+            return
         if header.extensions:
             after = after_of(header)
             if after is not None:
@@ -267,7 +286,6 @@ class AdaptiveOrder(SymmetricOrder):
                 entry.place = 0
                 if header.daemon == self.me:
                     self._own_waiting[header.session] += 1
-        is_passive = self.changes.is_passive
         if header.flags & Flag.ORDER:
             self.needs_aru = needs_aru
             change = self.changes.under_way.get((entry.source, header.number))
@@ -281,6 +299,9 @@ class AdaptiveOrder(SymmetricOrder):
     def _place(self, entry: Entry, in_order: bool) -> None:
         """What needs a ticket waits for it; the rest as in the symmetric order."""
         if self.is_over:
+            return
+        if not entry.header.extensions and not entry.header.flags & Flag.ORDER:
+            super()._place(entry, in_order)
             return
         change = self.changes.under_way.get((entry.source, entry.header.number))
         if change is not None:
@@ -377,7 +398,7 @@ class AdaptiveOrder(SymmetricOrder):
         if not self._order:
             return False
         place, entry = self._order[0]
-        if place > self.lines.agreed or entry.waits_for_others or not self._has_turn(entry):
+        if place > self._lines.agreed or entry.waits_for_others or not self._has_turn(entry):
             return False
         heappop(self._order)
         self.delivered_line = max(self.delivered_line, place)
@@ -390,6 +411,8 @@ class AdaptiveOrder(SymmetricOrder):
     def _has_turn(self, entry: Entry) -> bool:
         """Whether the first bundle of the agreed order waits for nothing but the lines."""
         place, header, lines = entry.place, entry.header, self.lines
+        if not self._has_tickets and not header.extensions and not header.flags & _DAEMON_FLAGS:
+            return header.service is not SAFE or place <= lines.stable
         gap = self.book.first_gap()
         if self.contiguous(entry.source) < header.number or (gap is not None and gap <= place):
             return False
@@ -406,8 +429,13 @@ class AdaptiveOrder(SymmetricOrder):
             return 0 < ticket.confirmed_lts <= lines.stable
         return self.book.is_certain(entry, ticket, lines.stable)
 
+    @property
+    def _has_tickets(self) -> bool:
+        """Whether anything of a passive source is known that is not everywhere."""
+        return bool(len(self.book) or self.dependencies.has_needs or self.sequencer.exempt)
+
     def _hand_up(self, entry: Entry) -> Chain:
-        if entry.daemon == self.me and needs_ticket(entry.header):
+        if entry.header.extensions and entry.daemon == self.me and needs_ticket(entry.header):
             session = entry.header.session
             self._own_waiting[session] -= 1
             if not self._own_waiting[session]:
@@ -416,10 +444,11 @@ class AdaptiveOrder(SymmetricOrder):
 
     def _forget_stable(self) -> list[Entry]:
         forgotten = super()._forget_stable()
-        for entry in forgotten:
-            self.book.forget(entry)
-            self.sequencer.exempt.discard((entry.source, entry.header.number))
-        self.book.forget_others(self.lines.stable)
+        if self._has_tickets:
+            for entry in forgotten:
+                self.book.forget(entry)
+                self.sequencer.exempt.discard((entry.source, entry.header.number))
+            self.book.forget_others(self.lines.stable)
         return forgotten
 
     # Roles ------------------------------------------------------------------------------------------------
@@ -512,12 +541,18 @@ class AdaptiveOrder(SymmetricOrder):
         states = {daemon: parse_adaptive_state(body) for daemon, body in told.items()}
         ending = self._ending = AdaptiveEnding(self.me, self._segments, states, self.start)
         self._told.merge(ending.places)
+        self._beyond = max(self._beyond, ending.last + ending.after_last)
         return ending
 
     def recover(self, entry: Entry) -> bool:
-        """See `order.Order`."""
-        if self.has(entry.source, entry.header.number) and self._is_past(entry):
-            return False
+        """See `order.Order`. What was for this site has come to it, and is forgotten if it is everywhere.
+        Others may not know that, and send it because of a join of ours whose place they do not know."""
+        header = entry.header
+        if self.has(entry.source, header.number):
+            was_for_us = header.destinations >> self._site & 1
+            is_here = (entry.source, header.number) in self._retained_keys()
+            if self._is_past(entry) or (was_for_us and not is_here):
+                return False
         return super().recover(entry)
 
     def undelivered(self, promised: Set[int]) -> list[Entry]:

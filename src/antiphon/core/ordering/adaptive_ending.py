@@ -19,7 +19,7 @@ Follows: thesis 6.1.9 and 6.1.10. NAVTECH 5.3 relies on linear views here: it di
 Checked by: tests/simulation/test_restless_roles.py, the oracle's properties 2.7 to 2.15.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Set
 
 import msgspec
@@ -48,9 +48,22 @@ class PlacedRuns:
             self._insert(source, (first, last, place))
 
     def _insert(self, source: int, run: tuple[int, int, int]) -> None:
+        """Add what is not known of a run: what is known of a source does not overlap."""
         known = self._by_source.setdefault(source, [])
-        if run not in known:
-            insort(known, run)
+        begin, last, place = run
+        first = begin
+        at = bisect_right(known, first, key=lambda one: one[0])
+        if at:
+            first = max(first, known[at - 1][1] + 1)
+        while first <= last:
+            end = min(last, known[at][0] - 1) if at < len(known) else last
+            if first <= end:
+                known.insert(at, (first, end, _place_at(place, first - begin)))
+                at += 1
+            if at >= len(known):
+                return
+            first = known[at][1] + 1
+            at += 1
 
     def add(self, source: int, number: int, place: int) -> None:
         """One more bundle, of a greater number than those of its source before."""
@@ -70,10 +83,11 @@ class PlacedRuns:
     def place_of(self, source: int, number: int) -> int | None:
         """The place of a bundle, if it is here."""
         known = self._by_source.get(source, [])
-        for first, last, place in reversed(known[: bisect_right(known, (number, limits.COUNTER_MAX + 1, 0))]):
-            if number <= last:
-                return _place_at(place, number - first)
-        return None
+        at = bisect_right(known, number, key=lambda one: one[0])
+        if not at or number > known[at - 1][1]:
+            return None
+        first, _, place = known[at - 1]
+        return _place_at(place, number - first)
 
     def runs(self) -> tuple[PlacedRun, ...]:
         """All of it."""
@@ -130,8 +144,9 @@ class AdaptiveEnding(SymmetricEnding):
         self, me: int, segments: Iterable[Segment], states: Mapping[int, AdaptiveState], start: int
     ) -> None:
         super().__init__(me, segments, states)
-        last = max(state.last for state in states.values())
-        self.after_last = last - start + limits.PLACES_SPARE
+        self.last = max(state.last for state in states.values())
+        """No place of the view is later, but for those at its end."""
+        self.after_last = self.last - start + limits.PLACES_SPARE
         """What has no place is put so much later than its lts: beyond everything that has one."""
         self.places = PlacedRuns()
         """Those that are certain."""
@@ -166,8 +181,7 @@ def give_places(rest: list[Entry], ending: AdaptiveEnding, promised: Set[int]) -
         is_kept = header.daemon in promised
         if place is None and header.service < CAUSAL and not is_kept:
             place = max(header.lts, last.get(sender, 0), ending.delivered_line)
+        entry.place = header.lts + ending.after_last if place is None else place
         if place is not None or is_kept:
-            entry.place = last[sender] = header.lts + ending.after_last if place is None else place
-        else:
-            entry.place = header.lts + ending.after_last
+            last[sender] = entry.place
     return sorted(rest, key=lambda one: (one.place, one.source, one.header.number))

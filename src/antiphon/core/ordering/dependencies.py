@@ -6,7 +6,7 @@ that comes after it in the agreed order, also where it was not sent to (2.13). S
 *loose* bundles that it gets: those of passive sources that have no ticket. Before it sends a bundle for
 members it tells all daemons which ones it has got since it last did so; what has a later place is delivered
 only where these have come. Unreliable bundles may be lost, and what comes before them has to be told by those
-who get them: they name all of it (`wire.after`).
+who get them: they name all of it (`wire.after`), and while their source is passive, its own bundles.
 
 Checked by: tests/unit/test_dependencies.py, the oracle's properties 2.12 and 2.13, planted bugs in
 `simulator.mutants.roles`.
@@ -15,6 +15,7 @@ Checked by: tests/unit/test_dependencies.py, the oracle's properties 2.12 and 2.
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
+from antiphon import limits
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.told import Newest
 from antiphon.wire.after import After, Loose, after_of, extension
@@ -28,19 +29,23 @@ Key = tuple[int, int]
 class Dependencies:
     """The loose bundles that one daemon knows of in one view."""
 
-    def __init__(self, contiguous: Callable[[int], int]) -> None:
-        """`contiguous` has the number up to which a source's bundles have come."""
+    def __init__(self, source: int, contiguous: Callable[[int], int]) -> None:
+        """`source` is our own; `contiguous` has the number up to which a source's bundles have come."""
+        self._source = source
         self._contiguous = contiguous
         self._untold: dict[int, Loose] = {}
         self._needs: list[tuple[int, int, int]] = []
         # A heap: what has a place after this lts comes after this source's bundles up to this number.
 
-    def __len__(self) -> int:
-        return len(self._untold)
+    @property
+    def has_needs(self) -> bool:
+        """Whether anything may have to wait."""
+        return bool(self._needs)
 
     def came(self, entry: Entry, after: After) -> None:
-        """A bundle has come in that says something of passive sources."""
-        if after.is_loose:
+        """A bundle has come in that says something of passive sources. What our own source sends comes after
+        it in any case: its bundles are numbered together."""
+        if after.is_loose and entry.source != self._source:
             self._note(Loose(entry.source, entry.header.number, entry.header.lts))
 
     def saw_unreliable(self, header: Header) -> None:
@@ -80,7 +85,15 @@ class Dependencies:
         """It is told."""
         self._untold.clear()
 
-    def extension(self, is_loose: bool, is_unreliable: bool) -> Extension | None:
-        """What the next bundle of this daemon says."""
-        needs = tuple(self._untold.values()) if is_unreliable else ()
-        return extension(After(is_loose, needs)) if is_loose or needs else None
+    def has_room(self, stable: int) -> bool:
+        """Whether an unreliable bundle can name all that was not told."""
+        untold = self._untold
+        if len(untold) >= limits.AFTER_SOURCES_MAX:
+            self._untold = {one.source: one for one in untold.values() if one.lts > stable}
+        return len(self._untold) < limits.AFTER_SOURCES_MAX
+
+    def named(self, own: Loose | None) -> Extension | None:
+        """What an unreliable bundle says; `own` is what is under way of our source, if that is passive: what
+        this daemon has told is part of it."""
+        needs = (*self._untold.values(), *(() if own is None else (own,)))
+        return extension(After(False, needs)) if needs else None
