@@ -6,13 +6,16 @@ from antiphon.core.ordering.role_changes import RoleChanges
 from antiphon.simulator.restless import Restless
 from antiphon.simulator.run import run_seed
 
-SEEDS = (("swarm", 20), ("merge", 0), ("streams", 0))
+SEEDS = (("swarm", 20), ("merge", 2), ("merge", 5), ("merge", 31), ("streams", 0))
 FOUND = (
     ("swarm", 2), ("swarm", 4), ("swarm", 9), ("swarm", 10),
     ("sites", 2), ("sites", 10), ("sites", 14), ("sites", 15), ("sites", 21),
+    ("swarm", 13), ("swarm", 15), ("merge", 14), ("merge", 18), ("merge", 27), ("partition", 6),
+    ("restless", 41),
 )  # fmt: skip
 """Seeds that have found a bug once: tickets given by two, a sequencer that was never replaced, joins that
-waited for one another, an unreliable message that overtook a ticket."""
+waited for one another, an unreliable message that overtook a ticket, a safe message that waited for a join
+which waited for it, one that came before the signal although others dropped it, one that came twice."""
 LONG = ("swarm", "sites", "mixed", "partition", "merge", "cascade", "oneway", "streams")
 LONG_SEEDS = 25
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from antiphon import limits
+from antiphon.core.ordering.adaptive import AdaptiveOrder
 from antiphon.core.ordering.adaptive_ending import (
     AdaptiveEnding,
     AdaptiveState,

@@ -62,7 +62,7 @@ class Decider:
             for _ in range(min(count, limits.ROLE_SAMPLES)):
                 self._gaps.add((now_us - self._sent_us) // count)
             self._sent, self._sent_us = sent, now_us
-            self._window.append((sent - 1, others))
+            self._window.append((sent, others))
             self._others_then = others
         self._others = others
 
