@@ -193,6 +193,8 @@ LOOK_EVERY_US = 1_000
 PACE_PERCENT = 90
 """How much a daemon adds to its own clock of what that of another active source has gone on by while a bundle
 was on its way from there: all of it would let clocks drive one another."""
+ROLE_SILENT_GAPS = 21
+"""After so many times the mean time between its messages a source counts as silent."""
 ROLE_SAMPLES = 7
 """The k of the mean-shift detector (NAVTECH 5.4): so many samples make a mean, and shift it."""
 ROLE_MARGIN_PERCENT = 20

@@ -60,8 +60,15 @@ def test_between_the_margins_nothing_changes() -> None:
 
 def test_a_busy_passive_one_becomes_active() -> None:
     site = Site()
-    site.send(200, 30 * MS, busier=100)
+    site.send(200, 30 * MS, busier=20)
     assert site.wants(False, 1) == Decision(Wish.ACTIVE, 1, Reason.BUSY)
+
+
+def test_a_few_messages_close_together_do_not_make_a_rare_sender_active() -> None:
+    site = Site()
+    site.send(20, 300 * MS, busier=300)
+    site.send(7, 20 * MS, busier=200)
+    assert site.wants(False, 1) is None
 
 
 def test_a_passive_one_becomes_active_when_the_others_do_not_send_much_more() -> None:

@@ -99,17 +99,25 @@ class Decider:
     def _rare_us(delay_us: int) -> int:
         return delay_us * (100 + limits.ROLE_MARGIN_PERCENT) // 100
 
+    def _is_silent(self, now_us: int) -> bool:
+        """Whether it has stopped sending: one that sends at random is quiet for many gaps now and then."""
+        mean_us = self._gaps.mean
+        if mean_us is None:
+            return self.gap_us(now_us) <= now_us - self._sent_us
+        return now_us - self._sent_us > limits.ROLE_SILENT_GAPS * mean_us
+
     def _wanted(self, is_active: bool, delay_us: int, now_us: int) -> tuple[Wish, Reason] | None:
         gap_us = self.gap_us(now_us)
         own, others = self._recently()
         if is_active:
-            is_silent = gap_us <= now_us - self._sent_us
+            is_silent = self._is_silent(now_us)
             if is_silent:
                 own, others = 1, self._others - self._others_then
             if gap_us <= self._rare_us(delay_us) or others < limits.ROLE_BUSIER * max(own, 1):
                 return None
             return Wish.PASSIVE, Reason.SILENT if is_silent else Reason.RARE
-        if gap_us < delay_us * (100 - limits.ROLE_MARGIN_PERCENT) // 100:
+        is_busy = gap_us < delay_us * (100 - limits.ROLE_MARGIN_PERCENT) // 100
+        if is_busy and others < 4 * limits.ROLE_BUSIER * own:  # seven messages may be close by chance
             return Wish.ACTIVE, Reason.BUSY
         if own > 1 and 2 * others < limits.ROLE_BUSIER * own:
             return Wish.ACTIVE, Reason.ALIKE
