@@ -1,6 +1,6 @@
 """Mutants of the recovery: what the members of a view that ends send each other, deliver, drop and signal."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from msgspec import structs
@@ -134,8 +134,8 @@ def _recovered_at_once(original: Original) -> Original:
 
 
 def _by_source(original: Original) -> Original:
-    def undelivered(order: SymmetricOrder) -> list[Entry]:
-        return sorted(original(order), key=lambda entry: (entry.source, entry.header.number))
+    def undelivered(order: SymmetricOrder, promised: Set[int]) -> list[Entry]:
+        return sorted(original(order, promised), key=lambda entry: (entry.source, entry.header.number))
 
     return undelivered
 
