@@ -52,9 +52,9 @@ def event_schema() -> Any:
         "checksum": number, "self_discard": flag, "views_wanted": flag, "members": texts,
         "transitional": texts, "changed": texts, "cause": text, "buffers": MapType(text, numbers),
         "incarnation": number, "daemon_view": number, "incarnations": numbers, "links": ArrayType(texts),
-        "bundle": numbers, "lts": number, "destinations": texts, "state": text, "reason": text,
-        "parts": ArrayType(texts), "bound_us": number, "peer": text, "link": MapType(text, DoubleType()),
-        "clock": MapType(text, number), "true_us": number,
+        "bundle": numbers, "lts": number, "place": number, "is_loose": flag, "destinations": texts,
+        "state": text, "reason": text, "parts": ArrayType(texts), "bound_us": number, "peer": text,
+        "link": MapType(text, DoubleType()), "clock": MapType(text, number), "true_us": number,
         "format": text, _TORN: text,
     }  # fmt: skip
     return StructType([StructField(name, kind) for name, kind in columns.items()])
@@ -146,9 +146,9 @@ def _defaults() -> "dict[str, Column]":
     lists = "groups views members transitional changed incarnations links destinations parts"
     return {
         **otherwise("process daemon service cause state reason peer", ""),
-        **otherwise("checksum incarnation daemon_view lts bound_us", 0),
+        **otherwise("checksum incarnation daemon_view lts place bound_us", 0),
         **otherwise("count", 1),
-        **otherwise("self_discard", False),
+        **otherwise("self_discard is_loose", False),
         **otherwise("views_wanted", True),
         **{name: F.coalesce(F.col(name), empty.cast(schema[name].dataType)) for name in lists.split()},
     }

@@ -13,7 +13,8 @@ have the same messages have the same sequence:
 
 The simulator's oracle says what comes before from the sequences of two members; here the timestamps do, which
 also speaks of those who have no message in common. Between daemons, parts 3 and 4 are about all bundles of
-the view, whatever their service. A group that had an early signal is judged on its own there.
+the view, whatever their service, but for loose ones: these have no place before or after others. A group that
+had an early signal is judged on its own there.
 """
 
 from typing import TYPE_CHECKING
@@ -73,17 +74,19 @@ def _is_companion(taker: "Column") -> "Column":
 
 
 def _look_at_daemons(model: Model) -> "DataFrame":
-    lacks = traffic(model).bundle_lacks.where(F.col("end").isNotNull() & (F.size("takers") > 0))
+    lacks = traffic(model).bundle_lacks.where(
+        F.col("end").isNotNull() & (F.size("takers") > 0) & ~F.col("is_loose")
+    )
     is_split = F.exists("signals", lambda one: F.size(one["groups"]) > 0)
     has_moved = (F.size("signals") > 0) & (F.col("end") == "view")
-    lts = F.col("lts")
+    rank = F.col("rank")
     came_along = F.coalesce(
-        has_moved & F.array_contains("end_transitional", F.col("source")) & (lts < F.col("newest_lts")),
+        has_moved & F.array_contains("end_transitional", F.col("source")) & (rank < F.col("newest_rank")),
         F.lit(False),
     )
     judged = lacks.withColumns({"is_split": is_split, "came_along": came_along})
     plain = judged.where(
-        F.col("came_along") | F.coalesce(~F.col("is_split") & (lts < F.col("before_lts")), F.lit(False))
+        F.col("came_along") | F.coalesce(~F.col("is_split") & (rank < F.col("before_rank")), F.lit(False))
     )
     split = judged.where("is_split and not came_along")
     found = plain.unionByName(_in_its_groups(model, split))
@@ -110,16 +113,16 @@ def _in_its_groups(model: Model, lacks: "DataFrame") -> "DataFrame":
     key = ["run", "daemon", "view"]
     newest = (
         model.bundle_deliveries.where(is_ordered() & ~F.col("is_after_signal"))
-        .select("run", "daemon", F.col("term_view").alias("view"), "groups", "lts")
+        .select("run", "daemon", F.col("term_view").alias("view"), "groups", "rank")
         .join(lacks.select(*key).distinct(), key, "left_semi")
-        .select(*key, each_group().alias("group"), "lts")
+        .select(*key, each_group().alias("group"), "rank")
         .groupBy(*key, "group")
-        .agg(F.max("lts").alias("reach_lts"))
+        .agg(F.max("rank").alias("reach_rank"))
     )
     return (
         lacks.withColumn("group", each_group())
         .join(newest, [*key, "group"])
-        .where(F.col("lts") < F.col("reach_lts"))
+        .where(F.col("rank") < F.col("reach_rank"))
         .dropDuplicates(["run", "daemon", "bundle"])
         .select(*lacks.columns)
     )

@@ -2,9 +2,10 @@
 
 When a daemon is lost, some of its messages may be lost with it, and those that follow them are dropped. The
 simulator's oracle follows real causality between processes, group by group. Here the same is asked of
-daemons, by timestamps, which is how they decide: a hole is a bundle that was for a daemon and that it did not
-deliver. After the general signal, a daemon delivers no ordered bundle with a later timestamp than a hole,
-unless its source comes along or was promised so in an attempt that failed.
+daemons, by the places of bundles, which is how they decide: a hole is a bundle that was for a daemon and that
+it did not deliver. After the general signal, a daemon delivers no ordered bundle with a later place than a
+hole, unless its source comes along or was promised so in an attempt that failed. Loose bundles have no place,
+and are no holes here.
 
 This asks for more than the oracle does: of the bundle to one group also if the hole is in another, and
 without looking whether its sender knew of the lost one. Before the signal `agreed` allows no hole. Only
@@ -30,11 +31,11 @@ def _look(model: Model) -> "DataFrame":
     effects = (
         model.bundle_deliveries.where(is_ordered() & F.col("message").isNotNull() & F.col("is_after_signal"))
         .withColumnRenamed("term_view", "view")
-        .select("run", "daemon", "view", "position", "bundle", "message", "lts")
+        .select("run", "daemon", "view", "position", "bundle", "message", "rank")
         .join(_first_holes(model, tables), ["run", "daemon", "view"])
         .where(
             (F.col("position") > F.col("general_signal_position"))
-            & (F.col("lts") > F.col("hole.lts"))
+            & (F.col("rank") > F.col("hole.rank"))
             & ~F.array_contains("committed", F.col("bundle")[1])
         )
     )
@@ -49,19 +50,27 @@ def _look(model: Model) -> "DataFrame":
 
 
 def _first_holes(model: Model, tables: Traffic) -> "DataFrame":
-    """For each daemon in a view that it left after a signal, the hole with the smallest timestamp.
+    """For each daemon in a view that it left after a signal, the hole with the smallest place.
 
     run, daemon, view, general_signal_position, committed (numbers of the daemons whose bundles it has
-    promised to deliver), hole (lts, bundle, message).
+    promised to deliver), hole (rank, bundle, message).
     """
-    holes = tables.bundle_lacks.where((F.col("end") != "cut") & F.col("general_signal_position").isNotNull())
+    runs = model.runs.select("run", "daemons", "has_places")
+    # Where places are given later, those of bundles that nobody delivered are not known.
+    is_placed = ~F.col("is_loose") & (~F.col("has_places") | (F.size("takers") > 0))
+    holes = (
+        tables.bundle_lacks.where((F.col("end") != "cut") & F.col("general_signal_position").isNotNull())
+        .join(runs, "run")
+        .where(is_placed)
+    )
     first = holes.groupBy("run", "daemon", "view").agg(
-        F.min(F.struct("lts", "bundle", "message")).alias("hole"),
+        F.min(F.struct("rank", "bundle", "message")).alias("hole"),
         F.any_value("general_signal_position").alias("general_signal_position"),
         F.any_value(_promised()).alias("promised"),
+        F.any_value("daemons").alias("daemons"),
     )
     number = F.transform("promised", lambda one: F.array_position("daemons", one).cast("bigint") - 1)
-    return first.join(model.runs.select("run", "daemons"), "run").withColumn("committed", number)
+    return first.withColumn("committed", number)
 
 
 def _promised() -> "Column":

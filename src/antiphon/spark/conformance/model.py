@@ -80,8 +80,12 @@ class Model:
 
     @cached_property
     def runs(self) -> "DataFrame":
-        """run, scenario, seed, live, daemons (names by number)."""
-        return self.landed("runs", read_runs(self.spark, self._folder))
+        """run, scenario, seed, live, daemons (names by number); has_places (some bundles got their places
+        later than they were born, or got none)."""
+        placed = self.of(Event.SDELIVER).where((F.col("place") > 0) | F.col("is_loose")).select("run")
+        told = placed.distinct().withColumn("has_places", F.lit(True))
+        runs = read_runs(self.spark, self._folder).join(told, "run", "left")
+        return self.landed("runs", runs.fillna(False, ["has_places"]))
 
     # Processes --------------------------------------------------------------------------------------------
 
@@ -213,19 +217,12 @@ class Model:
     @property
     def carriers(self) -> "DataFrame":
         """run, message, bundle, bundle_lts, bundle_daemon: each message of a client in a bundle, once."""
-        carried = self.of(Event.SSEND).where(F.col("message").isNotNull())
-        first = F.col("message")[3]
+        carried = self.of(Event.SSEND).select(
+            "run", "bundle", F.col("lts").alias("bundle_lts"), F.col("daemon").alias("bundle_daemon"),
+            "position", "message", "count",
+        )  # fmt: skip
         return (
-            carried.select(
-                "run",
-                "bundle",
-                F.col("lts").alias("bundle_lts"),
-                F.col("daemon").alias("bundle_daemon"),
-                "position",
-                F.slice("message", 1, 3).alias("session"),
-                F.explode(F.sequence(first, first + F.col("count") - 1)).alias("place"),
-            )
-            .select("*", F.concat("session", F.array("place")).alias("message"))
+            each_message(carried)
             .groupBy("run", "message")
             .agg(
                 F.max_by(F.struct("bundle", "bundle_lts", "bundle_daemon"), "position").alias("carrier"),
@@ -384,17 +381,18 @@ class Model:
 
     @cached_property
     def bundle_sends(self) -> "DataFrame":
-        """run, live, daemon, position, time_us, bundle, message, count, service, lts, groups,
-        destinations; of the term in which it was sent (null if its daemon was in no view): life, incarnation,
-        term_view, start_position, next_view, is_cut_short."""
+        """run, live, daemon, position, time_us, bundle, message, count, service, lts, place, rank, is_loose
+        (see `bundle_deliveries`), groups, destinations; of the term in which it was sent (null if its daemon
+        was in no view): life, incarnation, term_view, start_position, next_view, is_cut_short."""
         return self.landed("bundle_sends", self._placed_bundles(Event.SSEND))
 
     @cached_property
     def bundle_deliveries(self) -> "DataFrame":
-        """run, live, daemon, position, time_us, bundle, message, count, service, lts, groups,
-        destinations; of the term in which it was delivered (null if its daemon was in no view): life,
-        incarnation, term_view, start_position, next_view, is_cut_short; is_after_signal (the general one, or
-        an early one for one of its groups)."""
+        """run, live, daemon, position, time_us, bundle, message, count, service, lts, place (0 if it
+        is the lts), rank (the place, whichever it is), is_loose (it has none), groups, destinations; of the
+        term in which it was delivered (null if its daemon was in no view): life, incarnation, term_view,
+        start_position, next_view, is_cut_short; is_after_signal (the general one, or an early one for one of
+        its groups)."""
         return self.landed("bundle_deliveries", self._placed_bundles(Event.SDELIVER))
 
     @cached_property
@@ -406,7 +404,8 @@ class Model:
         """Bundles with their terms: by the view that they name, or else by the order of events."""
         bundles = self.of(event).select(
             "run", "live", "daemon", "position", "time_us", "bundle", "message", "count", "service",
-            "lts", "groups", "destinations",
+            "lts", "place", F.when(F.col("place") > 0, F.col("place")).otherwise(F.col("lts")).alias("rank"),
+            "is_loose", "groups", "destinations",
         )  # fmt: skip
         early = F.flatten(F.transform("signals", lambda one: one["groups"]))
         terms = self.daemon_terms.select(
@@ -434,6 +433,14 @@ class Model:
         return placed.withColumn("is_after_signal", after).drop(
             "r", "d", "end_position", "signals", "general_signal_position", "early_signals"
         )
+
+
+def each_message(bundles: "DataFrame") -> "DataFrame":
+    """Bundles with `message` and `count`, once for each message of a client in them, which is `message`."""
+    first = F.col("message")[3]
+    numbers = F.sequence(first, first + F.col("count") - 1)
+    own = F.transform(numbers, lambda number: F.concat(F.slice("message", 1, 3), F.array(number)))
+    return bundles.where(F.col("message").isNotNull()).withColumn("message", F.explode(own))
 
 
 def private_name(process: "Column") -> "Column":

@@ -1,4 +1,5 @@
-"""The timestamps of bundles along one life of a daemon: each compared with the newest one before it."""
+"""The timestamps, or the places, of bundles along one life of a daemon: each compared with the newest one
+before it."""
 
 from typing import TYPE_CHECKING
 
@@ -12,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def with_newest(bundles: "DataFrame", counts: "Column | None" = None) -> "DataFrame":
-    """Bundles that were sent or delivered, with `newest` (lts, bundle, position): the one with the greatest
-    timestamp that came before, among those that count."""
-    stamp = F.struct("lts", "bundle", "position")
-    newest = F.max(stamp if counts is None else F.when(counts, stamp))
+    """Bundles that were sent or delivered, with `newest` (stamp, bundle, position): the one with the greatest
+    `stamp` that came before, among those that count."""
+    one = F.struct("stamp", "bundle", "position")
+    newest = F.max(one if counts is None else F.when(counts, one))
     return bundles.withColumn("newest", newest.over(earlier("daemon", "life")))
 
 
 def after_newest(bundles: "DataFrame", pattern: str) -> "DataFrame":
-    """A finding for each, told with its name and timestamp and with those of the newest one before."""
+    """A finding for each, told with its name and stamp and with those of the newest one before."""
     return findings(
         bundles,
-        text(pattern, bundle_name(), "lts", bundle_name("newest.bundle"), "newest.lts"),
+        text(pattern, bundle_name(), "stamp", bundle_name("newest.bundle"), "newest.stamp"),
         view=F.col("bundle")[0],
         processes=["daemon"],
         positions=[F.col("newest.position"), F.col("position")],

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions as F
 
-from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.model import Model, each_message
 from antiphon.trace import CAUSAL_SERVICES, ORDERED_SERVICES, RELIABLE_SERVICES, Event
 
 if TYPE_CHECKING:
@@ -222,15 +222,26 @@ class Traffic:
     # Daemons ----------------------------------------------------------------------------------------------
 
     @cached_property
+    def unplaced(self) -> "DataFrame":
+        """Messages that are not ordered and were born without a place: run, message, is_loose (it never had
+        one; the others got theirs later, which may be different ones where daemons went apart)."""
+        told = self._model.of(Event.SSEND, Event.SDELIVER).where(
+            F.col("is_loose") | ((F.col("place") > 0) & ~is_ordered())
+        )
+        each = each_message(told.select("run", "message", "count", "is_loose"))
+        return each.groupBy("run", "message").agg(F.bool_or("is_loose").alias("is_loose"))
+
+    @cached_property
     def bundles(self) -> "DataFrame":
         """One bundle that was sent, held or delivered.
 
         run, live, bundle, source (name of the daemon that sent it; null if none did), send_position,
         source_end (see `end_of`; null if it was sent in another view than it names) and source_next_view, of
-        the term in which it was sent; service, lts, groups, destinations and message; holders (array of
-        structs: daemon, position), takers (array of structs: daemon, position, is_after_signal, end,
-        next_view of the term), contents (hash of all that makes a bundle: as it was sent, the least and the
-        greatest as it was delivered).
+        the term in which it was sent; service, lts, groups, destinations and message; rank (its place in the
+        order; the greatest, if it has several), places (all, if they are not just its lts; else null) and
+        is_loose (it has none); holders (array of structs: daemon, position), takers (array of structs:
+        daemon, position, is_after_signal, end, next_view of the term), contents (hash of all that makes a
+        bundle: as it was sent, the least and the greatest as it was delivered).
         """
         model = self._model
         content = F.xxhash64("lts", "message", "count", "service", "groups")
@@ -238,7 +249,7 @@ class Traffic:
         is_home = F.coalesce(F.col("term_view") == F.col("bundle")[0], F.lit(False))
         end = F.when(F.col("is_cut_short"), "cut").when(F.col("next_view").isNull(), "end").otherwise("view")
         sends = model.bundle_sends.select(
-            "run", "live", "bundle", said.alias("said"), content.alias("sent_content"),
+            "run", "live", "bundle", said.alias("said"), content.alias("sent_content"), "is_loose",
             F.struct(
                 F.col("daemon").alias("source"), F.col("position").alias("send_position"),
                 F.when(is_home, end).alias("source_end"),
@@ -248,8 +259,9 @@ class Traffic:
         holds = model.holds.select("run", "live", "bundle", F.struct("daemon", "position").alias("holder"))
         taker = F.struct("daemon", "position", "is_after_signal", end.alias("end"), "next_view")
         deliveries = model.bundle_deliveries.select(
-            "run", "live", "bundle", said.alias("said"), taker.alias("taker"), content.alias("content")
-        )
+            "run", "live", "bundle", said.alias("said"), taker.alias("taker"), content.alias("content"),
+            "place", "rank", "is_loose",
+        )  # fmt: skip
         everything = model.parts(
             sends.unionByName(holds, allowMissingColumns=True).unionByName(
                 deliveries, allowMissingColumns=True
@@ -264,7 +276,10 @@ class Traffic:
                 F.collect_list("holder").alias("holders"),
                 F.collect_list("taker").alias("takers"),
                 F.array(F.max("sent_content"), F.min("content"), F.max("content")).alias("contents"),
+                F.when(F.max("place") > 0, F.collect_set("rank")).alias("places"),
+                F.coalesce(F.bool_or("is_loose"), F.lit(False)).alias("is_loose"),
             )
+            .withColumn("rank", F.coalesce(F.array_max("places"), F.col("said.lts")))
         )
         return model.landed("bundles", found.select("*", "sent.*", "said.*").drop("sent", "said"))
 
@@ -273,8 +288,8 @@ class Traffic:
         """One daemon that did not deliver a bundle that was for it.
 
         Those of `bundles` but holders and contents; view (the bundle's); daemon; of its term in that view, if
-        it had one: end, next_view, signals, general_signal_position, end_transitional, before_lts (the newest
-        ordered bundle that it delivered there before a signal) and newest_lts (of all).
+        it had one: end, next_view, signals, general_signal_position, end_transitional, before_rank (of the
+        newest ordered bundle that it delivered there before a signal) and newest_rank (of all).
         """
         model = self._model
         view = F.col("bundle")[0]
@@ -291,8 +306,8 @@ class Traffic:
             model.bundle_deliveries.where(is_ordered())
             .groupBy("run", "daemon", F.col("term_view").alias("view"))
             .agg(
-                F.max(F.when(~F.col("is_after_signal"), F.col("lts"))).alias("before_lts"),
-                F.max("lts").alias("newest_lts"),
+                F.max(F.when(~F.col("is_after_signal"), F.col("rank"))).alias("before_rank"),
+                F.max("rank").alias("newest_rank"),
             )
         )
         found = found.join(self.daemon_ends, key, "left").join(newest, key, "left")
