@@ -203,8 +203,8 @@ PLACES_SPARE = 1 << 30
 """Between the last place of a view and those of bundles that have no ticket when it ends: a second of
 `LTS_PER_US`, or a million bundles."""
 AFTER_SOURCES_MAX = 100
-"""Passive sources that a bundle names because their bundles come before it; with more a daemon waits until
-some of these are everywhere, so that a bundle's extensions keep to their limit."""
+"""Passive sources that an unreliable bundle names because their bundles come before it. With more it waits
+until some of these are everywhere, so that a bundle's extensions keep to their limit."""
 TICKETS_MAX = 16_384
 """Tickets that a daemon remembers before it holds its own bundles back; they are forgotten when everybody has
 them."""
