@@ -50,3 +50,10 @@ def test_a_change_of_role_once_broke_a_promise(scenario: str, seed: int) -> None
 def test_roles_may_change_at_any_time_in_many_runs(scenario: str) -> None:
     for seed in range(LONG_SEEDS):
         check(scenario, seed)
+
+
+def test_a_join_does_not_bring_what_was_born_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A causal message that was not for a site came to it at the end of a view, after later ones (2.11)."""
+    monkeypatch.undo()  # with the roles that sources choose
+    outcome = run_seed(4, "merge", order="adaptive", causal=True)
+    assert outcome.is_clean, outcome.error + "\n".join(map(str, outcome.violations))

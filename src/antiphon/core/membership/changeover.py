@@ -190,7 +190,7 @@ class Changeover:
         """Whether a bundle that was pruned from this site is now for this daemon."""
         names = bundles.parse_names(header.names)[1:]
         may_follow = self._old.order.may_follow
-        return any(group in names and may_follow(header.lts, lts) for group, lts in self._joining)
+        return any(group in names and may_follow(header, lts) for group, lts in self._joining)
 
     def _conclude_step(self, now_us: int) -> None:
         recovery = self.recovery

@@ -125,7 +125,7 @@ class Recovery:
             if groups is None:
                 groups = bundles.parse_names(header.names)[1:]
             may_follow = self._order.may_follow
-            if any(group in groups and may_follow(header.lts, lts) for group, lts in state.joining):
+            if any(group in groups and may_follow(header, lts) for group, lts in state.joining):
                 found.append(daemon)
         return found
 

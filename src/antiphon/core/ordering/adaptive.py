@@ -177,9 +177,9 @@ class AdaptiveOrder(SymmetricOrder):
         """See `order.Order`."""
         return not self._own_waiting[session] and self.dependencies.has_room(self.lines.stable)
 
-    def may_follow(self, lts: int, earlier_lts: int) -> bool:
-        """A ticket may come late, so that any bundle may follow any other."""
-        return True
+    def may_follow(self, header: Header, earlier_lts: int) -> bool:
+        """A ticket may come late. What was born with its place comes before all that was born after it."""
+        return header.lts > earlier_lts or needs_ticket(header)
 
     def own_after(self, lts: int) -> list[Entry]:
         """The unstable bundles of this daemon that have no place yet, or one after `lts`."""

@@ -196,8 +196,8 @@ class Order(Protocol):
     def forget_sessions(self, source: int, senders: Collection[Sender]) -> None:
         """Sessions are over: their last bundles are delivered."""
 
-    def may_follow(self, lts: int, earlier_lts: int) -> bool:
-        """Whether a bundle with `lts` may have its place after one with `earlier_lts`."""
+    def may_follow(self, header: Header, earlier_lts: int) -> bool:
+        """Whether a bundle may have its place after one that was born with `earlier_lts`."""
 
     def advance(self) -> None:
         """Draw the lines again from what came in: `ready` and `own_stable` get what they allow."""

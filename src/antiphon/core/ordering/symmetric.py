@@ -156,9 +156,9 @@ class SymmetricOrder:
         """All sources are alike."""
         return ()
 
-    def may_follow(self, lts: int, earlier_lts: int) -> bool:
+    def may_follow(self, header: Header, earlier_lts: int) -> bool:
         """Bundles are born with their places, so that this is certain."""
-        return lts > earlier_lts
+        return header.lts > earlier_lts
 
     def own_after(self, lts: int) -> list[Entry]:
         """The unstable bundles of this daemon that are later than `lts`, in their order; the cost is that of
