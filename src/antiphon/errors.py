@@ -8,6 +8,8 @@
      │    └── Refused           the daemon's own words: why it does not take this session
      ├── Disconnected           the session ended; `reason` says why, `unknown` which sends hang
      ├── NoTime                 the daemon does not know the time yet
+     ├── NoQuorum               too few members of the group are here: nothing was sent
+     ├── LockLost               the lock is not held any more
      └── BadPacket, BadFrame    bytes from outside that are not ours; counted and dropped by daemons
 
 UsageError leaves the session as it was. After Disconnected, connect again; `connect(reconnect=True)` does
@@ -48,6 +50,14 @@ class Refused(ConnectError):
 
 class NoTime(AntiphonError):
     """The daemon does not know the time: it has not heard yet from a daemon that does. Ask again later."""
+
+
+class NoQuorum(AntiphonError):
+    """Fewer members of the group are here than one of them wished (`join(minimum=...)`); nothing was sent."""
+
+
+class LockLost(AntiphonError):
+    """The lock is not held any more: its holder was cut off, or another one keeps it after a merge."""
 
 
 class Disconnected(AntiphonError, ConnectionError):

@@ -298,6 +298,11 @@ that cannot keep up reads less from its neighbours and clients."""
 # Sessions -------------------------------------------------------------------------------------------------
 SESSIONS_MAX = 10_000
 GROUPS_PER_SESSION_MAX = 1_000
+LOCKS_PER_SESSION_MAX = 256
+"""Locks that one session holds or waits for, in all of its groups; more are refused."""
+LOCK_NAME_MAX_BYTES = 31
+MINIMUM_MAX = 65_535
+"""The greatest number of members that a session may wish for when it joins."""
 SESSION_INPUT_MAX_BYTES = 512 * 1024
 """Bundles of one session that wait to be ordered; beyond it its socket is not read."""
 SESSION_OUTPUT_SOFT_BYTES = 8 * 1024 * 1024

@@ -125,6 +125,66 @@ class Cause(Enum):
     """Daemons of members crashed, or were cut off."""
     MERGE = "merge"
     """Daemons with members came, or came back."""
+    QUORUM = "quorum"
+    """The same members as before, who are known to be enough now."""
+
+
+Minimum = int | Literal["majority", "all"]
+"""The least size of a part of a group that may go on, as a member that joins wishes it: so many members, more
+than half of them, or all."""
+MAJORITY, ALL = -1, -2
+"""How the two words stand in messages."""
+
+
+def check_minimum(minimum: Minimum | None) -> int:
+    """A wish for a quorum as a number, 0 for none; otherwise a UsageError that says what was expected.
+
+    >>> check_minimum("majority"), check_minimum(3), check_minimum(None)
+    (-1, 3, 0)
+    """
+    if minimum is None:
+        return 0
+    words = {"majority": MAJORITY, "all": ALL}
+    if isinstance(minimum, str) and minimum in words:
+        return words[minimum]
+    if isinstance(minimum, int) and not isinstance(minimum, bool) and 0 < minimum <= limits.MINIMUM_MAX:
+        return minimum
+    raise UsageError(
+        f"minimum must be 'majority', 'all' or a whole number from 1 to {limits.MINIMUM_MAX:,}, "
+        f"not {minimum!r}"
+    )
+
+
+def check_lock(name: str) -> str:
+    """`name` if a lock may be called so."""
+    return check_name(name, "lock", limits.LOCK_NAME_MAX_BYTES)
+
+
+HANDLERS_MAX = 256
+"""Handlers are numbered from 0."""
+
+
+def handler_lock(handler: int) -> str:
+    """The lock that who answers the calls for a handler holds.
+
+    >>> handler_lock(2)
+    'handler/2'
+    """
+    if not isinstance(handler, int) or isinstance(handler, bool) or not 0 <= handler < HANDLERS_MAX:
+        raise UsageError(f"handlers are numbered from 0 to {HANDLERS_MAX - 1}, not {handler!r}")
+    return f"handler/{handler}"
+
+
+class Lock(Struct, frozen=True, omit_defaults=True):
+    """One lock of a group: who holds it, and who waits for it."""
+
+    name: str
+    holder: str = ""
+    """Its private name; empty: nobody holds it."""
+    fence: int = 0
+    """The number of the grant: every later grant of this lock has a greater one."""
+    waiting: tuple[str, ...] = ()
+    """Private names, next first."""
 
 
 class View(Struct, frozen=True, omit_defaults=True):
@@ -141,6 +201,35 @@ class View(Struct, frozen=True, omit_defaults=True):
     """The members that joined, left, disconnected, were lost or came with a merge."""
     parts: tuple[tuple[str, ...], ...] = ()
     """With cause MERGE: the members by the view that they come from; one part is `transitional`."""
+    has_quorum: bool = True
+    """Whether the group may go on; False: fewer members are here than somebody wished with its join."""
+    locks: tuple[Lock, ...] = ()
+    """The locks that somebody holds or waits for, by name."""
+
+
+class LockCause(Enum):
+    """What has changed a lock."""
+
+    ASKED = "asked"
+    """A session asked for it, and has it now or waits for it."""
+    REFUSED = "refused"
+    """A session that does not want to wait asked for it, and somebody else has it, or nobody may."""
+    RELEASED = "released"
+    """A session gave it back, or waits no longer."""
+
+
+class LockChanged(Struct, frozen=True, omit_defaults=True):
+    """A lock of a group has changed; at the same point of the stream at every member. What a new view does to
+    locks (a holder has left or is lost, parts merge) stands in that view."""
+
+    group: str
+    id: ViewId
+    """The view in which it happened."""
+    lock: Lock
+    """The lock as it is from here on."""
+    cause: LockCause
+    session: str
+    """The private name of the session that asked."""
 
 
 class TransitionalSignal(Struct, frozen=True):

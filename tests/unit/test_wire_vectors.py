@@ -12,7 +12,18 @@ from vectors import COUNTER, checked, head_of, head_vector, octets, prefix_of
 
 from antiphon import limits
 from antiphon.errors import BadPacket
-from antiphon.types import Cause, Left, SlowReceiver, TransitionalSignal, View, ViewId
+from antiphon.types import (
+    MAJORITY,
+    Cause,
+    Left,
+    Lock,
+    LockCause,
+    LockChanged,
+    SlowReceiver,
+    TransitionalSignal,
+    View,
+    ViewId,
+)
 from antiphon.wire import frames, packet, trains, versions
 from antiphon.wire.packet import Ack, Data, Fragment, Hello, Nack, PacketKind, Piece, Pressure, Skip, Update
 from antiphon.wire.versions import OtherVersion
@@ -372,6 +383,37 @@ FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
     ),
     (frames.Join("news"), ["0000001B 02", "82", text("type") + text("join"), text("group") + text("news")]),
     (frames.Leave("news"), ["0000001C 02", "82", text("type") + text("leave"), text("group") + text("news")]),
+    (
+        frames.Join("news", MAJORITY),
+        [
+            "00000024 02",
+            "83",
+            text("type") + text("join"),
+            text("group") + text("news"),
+            text("minimum") + "FF    # -1",
+        ],
+    ),
+    (
+        frames.AskLock("news", "a", False),
+        [
+            "00000028 02",
+            "84",
+            text("type") + text("lock"),
+            text("group") + text("news"),
+            text("name") + text("a"),
+            text("wait") + "C2",
+        ],
+    ),
+    (
+        frames.Unlock("news", "a"),
+        [
+            "00000024 02",
+            "83",
+            text("type") + text("unlock"),
+            text("group") + text("news"),
+            text("name") + text("a"),
+        ],
+    ),
     (frames.Disconnect(), ["00000016 02", "81", text("type") + text("disconnect")]),
     (frames.AskStatus(), ["00000016 02", "81", text("type") + text("ask-status")]),
     (frames.AskTime(7), ["0000001C 02", "82", text("type") + text("ask-time"), text("number") + "07"]),
@@ -437,6 +479,37 @@ FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
             text("left") + "82",
             text("group") + text("news"),
             text("id") + VIEW_ID_VECTOR,
+        ],
+    ),
+    (
+        frames.LockFrame(
+            LockChanged("news", VIEW_ID, Lock("a", "#a#d", 7, ("#b#d",)), LockCause.RELEASED, "#c#d")
+        ),
+        [
+            "00000095 02",
+            "82",
+            text("type") + text("lock-changed"),
+            text("change") + "85",
+            text("group") + text("news"),
+            text("id") + VIEW_ID_VECTOR,
+            text("lock") + "84",
+            text("name") + text("a"),
+            text("holder") + text("#a#d"),
+            text("fence") + "07",
+            text("waiting") + "91" + text("#b#d"),
+            text("cause") + text("released"),
+            text("session") + text("#c#d"),
+        ],
+    ),
+    (
+        frames.NotSent("news", 7, 2),
+        [
+            "00000030 02",
+            "84",
+            text("type") + text("not-sent"),
+            text("group") + text("news"),
+            text("sequence") + "07",
+            text("count") + "02",
         ],
     ),
     (
@@ -513,7 +586,7 @@ def test_control_frames_from_daemons(value: frames.FromDaemon, lines: Sequence[s
 
 
 def test_causes_of_views_have_their_words() -> None:
-    assert [cause.value for cause in Cause] == ["join", "leave", "disconnect", "network", "merge"]
+    assert [cause.value for cause in Cause] == ["join", "leave", "disconnect", "network", "merge", "quorum"]
 
 
 def test_every_control_frame_has_a_vector() -> None:

@@ -161,7 +161,7 @@ class Node:
             engine.order.observer = lambda header: watch.retained(view_id, header)
         return Origin(
             self.config, me=self.me, incarnation=self.incarnation, engine=engine, delivery=self.delivery,
-            observer=self._observer,
+            observer=self._observer, counters=self.counters,
         )  # fmt: skip
 
     # Questions --------------------------------------------------------------------------------------------

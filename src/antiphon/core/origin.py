@@ -41,6 +41,7 @@ class Origin:
         engine: Engine,
         delivery: Delivery,
         observer: Observer | None,
+        counters: Counter[str],
     ) -> None:
         self._me = me
         self._my_site = 1 << config.site_of(me)
@@ -52,6 +53,7 @@ class Origin:
         self._announcer = engine.announcer
         self._delivery = delivery
         self._observer = observer
+        self._counters = counters
         self._everywhere = engine.everywhere
         self._sites = {name: config.site_of(number) for number, name in enumerate(config.daemon_names)}
         self._site_of = config.site_of
@@ -238,6 +240,8 @@ class Origin:
             if self._unplaced_bytes <= limits.LINK_UNRELIABLE_QUEUE_BYTES:
                 self._unplaced.append((session.number, stamped, data))
                 self._unplaced_bytes += len(data)
+            else:
+                self._counters["bundle: unreliable, too many wait for places"] += 1
             return
         self._let_go(stamped, data)
 

@@ -4,9 +4,9 @@ Every frame begins with its length (4 bytes, the length field included) and its 
 frame is a bundle as in `bundle`; a control frame carries one of the values below as MessagePack.
 
 A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
-bundles, Join, Leave, AskStatus, AskTime and Disconnect in any order; the daemon sends bundles, View, Signal,
-Left, Status, Time, Problem and, to sessions that want it, Slow. Goodbye is the daemon's last frame and has
-the reason.
+bundles, Join, Leave, AskLock, Unlock, AskStatus, AskTime and Disconnect in any order; the daemon sends
+bundles, View, Signal, Lock, NotSent, Left, Status, Time, Problem and, to sessions that want it, Slow. Goodbye
+is the daemon's last frame and has the reason.
 
 The papers leave the connection of a client open; what it is told of views and signals follows thesis 2.2.4.
 """
@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadFrame
-from antiphon.types import Left, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Left, LockChanged, SlowReceiver, TransitionalSignal, View
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 STOPPING = "stopping"
 """The code of a Goodbye or Refuse because the daemon stops: another daemon may take the client."""
@@ -61,16 +61,34 @@ class Connect(Struct, frozen=True, tag="connect"):
     """Whether this session wants to be told when it does not keep up."""
 
 
-class Join(Struct, frozen=True, tag="join"):
+class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     """The session wants to be a member of `group`."""
 
     group: str
+    minimum: int = 0
+    """The least size of a part of the group that may go on: `types.MAJORITY`, `types.ALL`, a number, or 0."""
 
 
 class Leave(Struct, frozen=True, tag="leave"):
     """The session no longer wants to be a member of `group`; answered by Left."""
 
     group: str
+
+
+class AskLock(Struct, frozen=True, tag="lock"):
+    """The session wants a lock of a group of which it is a member; answered by LockChanged."""
+
+    group: str
+    name: str
+    wait: bool = True
+    """Whether it waits while another one has it."""
+
+
+class Unlock(Struct, frozen=True, tag="unlock"):
+    """The session gives a lock back, or no longer waits for it; answered by LockChanged."""
+
+    group: str
+    name: str
 
 
 class Disconnect(Struct, frozen=True, tag="disconnect"):
@@ -135,6 +153,20 @@ class SignalFrame(Struct, frozen=True, tag="signal"):
     signal: TransitionalSignal
 
 
+class LockFrame(Struct, frozen=True, tag="lock-changed"):
+    """A change of a lock, at its place among the bundles."""
+
+    change: LockChanged
+
+
+class NotSent(Struct, frozen=True, tag="not-sent"):
+    """Messages of the session were not sent, because a group has no quorum: those from `sequence` on."""
+
+    group: str
+    sequence: int
+    count: int
+
+
 class LeftFrame(Struct, frozen=True, tag="left"):
     """The end of a membership, at its place among the bundles."""
 
@@ -197,13 +229,15 @@ class Goodbye(Struct, frozen=True, tag="goodbye"):
     reason: str
 
 
-FromClient = Connect | Join | Leave | Disconnect | AskStatus | AskTime
+FromClient = Connect | Join | Leave | AskLock | Unlock | Disconnect | AskStatus | AskTime
 FromDaemon = (
     Welcome
     | Refuse
     | ViewFrame
     | SignalFrame
     | LeftFrame
+    | LockFrame
+    | NotSent
     | Accepted
     | Status
     | Time
