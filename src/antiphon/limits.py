@@ -301,6 +301,9 @@ GROUPS_PER_SESSION_MAX = 1_000
 LOCKS_PER_SESSION_MAX = 256
 """Locks that one session holds or waits for, in all of its groups; more are refused."""
 LOCK_NAME_MAX_BYTES = 31
+QUORUM_ATTEMPTS_MAX = 16
+"""Attempts to decide about the quorum of a group that may have succeeded elsewhere; of more, the first two
+count as one of which all members are needed."""
 MINIMUM_MAX = 65_535
 """The greatest number of members that a session may wish for when it joins."""
 SESSION_INPUT_MAX_BYTES = 512 * 1024

@@ -203,6 +203,8 @@ class View(Struct, frozen=True, omit_defaults=True):
     """With cause MERGE: the members by the view that they come from; one part is `transitional`."""
     has_quorum: bool = True
     """Whether the group may go on; False: fewer members are here than somebody wished with its join."""
+    is_deciding: bool = False
+    """Without a quorum: the members that are here would be enough, and make sure of it. Sends wait."""
     locks: tuple[Lock, ...] = ()
     """The locks that somebody holds or waits for, by name."""
 

@@ -12,7 +12,7 @@ from raw_client import RawClient, status, wait_until
 
 from antiphon.client import ask_status
 from antiphon.config import Config
-from antiphon.core.groups.membership import Group
+from antiphon.core.groups.group import Group
 from antiphon.core.node import Node
 from antiphon.runtime import answers, client_limits, listener
 from antiphon.runtime.answers import Answers

@@ -17,6 +17,8 @@ from antiphon import limits
 from antiphon.core.allowance import Allowance
 from antiphon.core.groups.sessions import Pending, Session
 from antiphon.core.groups.states import GOP
+from antiphon.wire import frames
+from antiphon.wire.bundle import parse_names
 from antiphon.wire.events import departures_bundle
 
 if TYPE_CHECKING:
@@ -106,7 +108,8 @@ class Admission:
     def admit(self, origin: "Origin", now_us: int) -> None:
         """Order what sessions have sent, as long as there is room."""
         node = self._node
-        must_wait = node.backpressure.must_wait if node.backpressure else None
+        blocked = node.delivery.membership.blocked
+        must_wait = self._must_wait if blocked else node.backpressure.must_wait if node.backpressure else None
         departing: list[tuple[Session, Pending]] = []
         steps = 0
         while self._room_bytes > 0 and self.is_accepting:
@@ -123,9 +126,37 @@ class Admission:
             if departing:
                 self._let_go(origin, departing, now_us)
                 departing, steps = [], 0
+            if blocked and pending.event is None and self._refuse(session, pending):
+                continue
             if pending.event is None or pending.event.kind != "disconnect":
                 origin.send(session, pending, now_us)
         self._let_go(origin, departing, now_us)
+
+    def _must_wait(self, session: Session, pending: Pending) -> bool:
+        """Whether a bundle waits for a decision about the quorum of one of its groups, or for a slow
+        receiver."""
+        node = self._node
+        if pending.event is None:
+            blocked = node.delivery.membership.blocked
+            names = parse_names(pending.header.names)[1:]
+            if any(blocked.get(name) for name in names) and not any(
+                blocked.get(name) is False for name in names
+            ):
+                return True
+        return bool(node.backpressure) and node.backpressure.must_wait(session, pending)
+
+    def _refuse(self, session: Session, pending: Pending) -> bool:
+        """Whether a bundle is not sent, because one of its groups has no quorum: its session is told."""
+        node, header = self._node, pending.header
+        group = node.delivery.membership.blocking(parse_names(header.names)[1:])
+        if group is None:
+            return False
+        refusal = frames.NotSent(group, session.sequence, header.message_count)
+        session.sequence += header.message_count
+        if not session.is_leaving:
+            node.frames.append(((session.number,), frames.encode_control(refusal), None))
+        node.counters["bundle: to a group without quorum"] += 1
+        return True
 
     def _let_go(self, origin: "Origin", departing: list[tuple[Session, Pending]], now_us: int) -> None:
         """Order the ends of sessions that come one after another: in one bundle, if they are several."""

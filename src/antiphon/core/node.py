@@ -144,7 +144,8 @@ class Node:
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
         self.streams.suspicion = self._suspicion
         self.membership.start(now_us)
-        self._settled_us = now_us
+        self.settled_us = now_us
+        """When `settle` was called last."""
         self.is_settled = False
         """Whether `settle` was called after the last event and has left no work for its next call."""
 
@@ -155,10 +156,6 @@ class Node:
         )  # fmt: skip
 
     def _origin_in(self, engine: Engine) -> Origin:
-        if self._observer is not None:
-            # An order that knew its engine would keep it alive after its view.
-            watch, view_id = self._observer, engine.view.id
-            engine.order.observer = lambda header: watch.retained(view_id, header)
         return Origin(
             self.config, me=self.me, incarnation=self.incarnation, engine=engine, delivery=self.delivery,
             observer=self._observer, counters=self.counters,
@@ -461,17 +458,18 @@ class Node:
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
         """The groups have entered a state that observers are told of."""
-        self.entered(state.value, reason.value, self._settled_us)
+        self.entered(state.value, reason.value, self.settled_us)
 
     def send_groups(self, draft: Draft) -> None:
         """Send a GROUPS message."""
-        self._origin.send_control(draft, self._settled_us)
+        self._origin.send_control(draft, self.settled_us)
 
     def groups_are_whole(self) -> None:
         """The members of all groups are known: joins that came in before count from now on."""
         early, self._early_joins = self._early_joins, []
         for header, event in early:
-            self.saw_event(header, event, self._settled_us)
+            self.saw_event(header, event, self.settled_us)
+        self._origin.decide_quorums(self.settled_us)
 
     # The intake's questions -------------------------------------------------------------------------------
 
@@ -508,20 +506,20 @@ class Node:
         what it finds here and has looked for other events.
         """
         self.is_settled = True
-        self._settled_us = now_us
+        self.settled_us = now_us
         self.regrouping.begin_slice()
         backpressure = self.backpressure
         if backpressure:
             backpressure.timeout(self._standing.is_active, now_us)
-        if backpressure.is_eased:
-            backpressure.is_eased = False
+        if backpressure.is_eased or self.delivery.membership.is_eased:
+            backpressure.is_eased = self.delivery.membership.is_eased = False
             self.sessions.unpark()
         if self._changeover is not None:
             self._settle_changeover(self._changeover, now_us)
         if self._standing.is_active:
             self.regrouping.go_on()
             self._settle_order(now_us)
-            self.is_settled = self.is_settled and not backpressure.is_eased
+            self.is_settled &= not (backpressure.is_eased or self.delivery.membership.is_eased)
             pressure = backpressure.announcement(self.engine.order.source, now_us)
             if pressure is not None:
                 self.forwarder.pressure(pressure)

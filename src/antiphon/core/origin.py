@@ -25,7 +25,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.service import CAUSAL, UNRELIABLE, Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Draft, Flag, Header
-from antiphon.wire.events import GroupEvent, late_bundle
+from antiphon.wire.events import GroupEvent, event_bundle, late_bundle
 from antiphon.wire.packet import Fragment
 
 
@@ -66,6 +66,10 @@ class Origin:
         # Unreliable bundles of sessions, each after one of its session that has no place.
         self._unplaced: deque[tuple[int, Header, bytearray]] = deque()
         self._unplaced_bytes = 0
+        if observer is not None:
+            # An order that knew its engine would keep it alive after its view.
+            view_id = engine.view.id
+            engine.order.observer = lambda header: observer.retained(view_id, header)
 
     @property
     def is_waiting(self) -> bool:
@@ -124,6 +128,11 @@ class Origin:
     def _is_free(header: Header) -> bool:
         """Whether the order never holds a bundle back: a join that waits for others waits for late ones."""
         return bool(header.flags & NOT_FOR_MEMBERS)
+
+    def decide_quorums(self, now_us: int) -> None:
+        """Send the events that decide about the quorums of groups, where this daemon has to."""
+        for group in self._delivery.membership.to_decide(self._me, self._view_id):
+            self.send_control(event_bundle("#", GroupEvent("quorum", group)), now_us)
 
     def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
         """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""

@@ -51,6 +51,8 @@ class WorkingPassage:
     def after_event(self, entry: Entry, event: GroupEvent) -> None:
         """Whatever waited for the event goes on, and what was kept of sessions that are over is forgotten."""
         node = self._node
+        if node.delivery.membership.undecided:
+            self._origin.decide_quorums(node.settled_us)
         if event.kind == "join" and entry.daemon == self._me:
             self._origin.joined(event.group)
             return

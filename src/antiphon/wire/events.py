@@ -1,6 +1,8 @@
-"""Group events: joins, leaves and disconnects, which travel as agreed bundles like any message.
+"""Group events: joins, leaves, disconnects and locks, which travel as agreed bundles like any message.
 
-Follows: thesis 3.4.1 (light-weight groups: a join or leave is one Agreed message and no flush).
+Follows: thesis 3.4.1 (light-weight groups: a join or leave is one Agreed message and no flush), RMP 4.3
+(locks).
+Deviation: what decides about the quorum of a group is safe (`core.groups.quorum`).
 """
 
 from collections.abc import Iterable
@@ -14,7 +16,7 @@ from antiphon.service import Service
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Draft, Flag
 
-Kind = Literal["join", "leave", "disconnect"]
+Kind = Literal["join", "leave", "disconnect", "lock", "unlock", "quorum"]
 
 
 class GroupEvent(Struct, frozen=True, omit_defaults=True):
@@ -25,11 +27,41 @@ class GroupEvent(Struct, frozen=True, omit_defaults=True):
     """Empty for a disconnect, which ends every membership of the session."""
     sessions: tuple[int, ...] = ()
     """With "disconnect": the sessions that are over, where several of a daemon are at the same time."""
+    minimum: int = 0
+    """With "join": the least size of a part of the group that may go on, as in `types.check_minimum`."""
+    lock: str = ""
+    """With "lock" and "unlock": its name."""
+    wait: bool = True
+    """With "lock": whether the session waits while another one has it."""
 
     def departed(self, sender: tuple[int, int]) -> tuple[tuple[int, int], ...]:
         """The sessions that a disconnect ends, each with its daemon; `sender` is that of its bundle."""
         daemon = sender[0]
         return tuple((daemon, session) for session in self.sessions) if self.sessions else (sender,)
+
+
+HostedLock = tuple[str, int, int, tuple[tuple[int, int], ...]]
+"""What a daemon announces of a lock: its name; the session that holds it, and the number of the grant, both 0
+unless that is one of its own; its sessions that wait, each with its place in the queue."""
+HostedMember = tuple[int, int, int, int]
+"""A member of a group with a quorum: daemon, session, the place at which the group took notice of it, and its
+wish."""
+
+
+HostedBase = tuple[tuple[HostedMember, ...], bool]
+"""Members, and whether all of them are needed for a quorum, and not only more than half."""
+
+
+class HostedQuorum(Struct, frozen=True, array_like=True):
+    """The quorum of a group, as the first daemon that has members of it announces it."""
+
+    decided: int
+    """Where in the order it was decided last that there is a quorum."""
+    has_quorum: bool
+    bases: tuple[HostedBase, ...]
+    """The members of whom it was decided, then those of whom it may have been."""
+    members: tuple[HostedMember, ...]
+    """The members now."""
 
 
 class HostedGroup(Struct, frozen=True, array_like=True):
@@ -40,6 +72,10 @@ class HostedGroup(Struct, frozen=True, array_like=True):
     """Identifier of the view that these members are in."""
     members: tuple[tuple[int, int, str], ...]
     """(place in that view, session number, private name)"""
+    locks: tuple[HostedLock, ...] = ()
+    """The locks that its members hold or wait for."""
+    quorum: HostedQuorum | None = None
+    """The quorum of the group, from the first daemon that has members of it."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -50,7 +86,8 @@ def event_bundle(sender: str, event: GroupEvent) -> Draft:
     """An unstamped bundle that carries `event`."""
     groups = [event.group] if event.group else []
     names = bundle.names_area(sender, groups)
-    return bundle.draft(names, len(groups), Service.AGREED, _encode(event), flags=Flag.EVENT)
+    service = Service.SAFE if event.kind == "quorum" else Service.AGREED
+    return bundle.draft(names, len(groups), service, _encode(event), flags=Flag.EVENT)
 
 
 def departures_bundle(sessions: Iterable[int]) -> Draft:
@@ -85,7 +122,10 @@ def groups_bundle(groups: tuple[HostedGroup, ...], is_last: bool = True) -> Draf
     others were announced before. That stands in its tag, so that it need not be parsed to know."""
     names = bundle.names_area("#", ())
     tag = 0 if is_last else 1
-    return bundle.draft(names, 0, Service.AGREED, _encode(groups), flags=Flag.GROUPS, tag=tag)
+    told = [
+        (one.name, one.view, one.members) if not one.locks and one.quorum is None else one for one in groups
+    ]
+    return bundle.draft(names, 0, Service.AGREED, _encode(told), flags=Flag.GROUPS, tag=tag)
 
 
 def is_last_of_groups(header: bundle.Header) -> bool:

@@ -6,13 +6,16 @@ membership changes.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from antiphon.core.groups.membership import Change, Group, Mark, Member, Membership
+from msgspec import structs
+
+from antiphon.core.groups.group import Change, Group, Member
+from antiphon.core.groups.membership import Mark, Membership
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.histories import Histories
-from antiphon.service import UNRELIABLE
-from antiphon.types import Left, TransitionalSignal, View, ViewId
+from antiphon.service import SAFE, UNRELIABLE
+from antiphon.types import Left, LockCause, TransitionalSignal, ViewId
 from antiphon.wire import frames
 from antiphon.wire.bundle import Flag, Header, parse_names
 from antiphon.wire.events import GroupEvent
@@ -106,9 +109,15 @@ class Delivery:
         header: Header,
         event: GroupEvent,
         mark: Mark,
+        place: int,
     ) -> int:
-        """A join, leave or disconnect takes effect; how many steps of work it was."""
+        """An event of a group takes effect; how many steps of work it was."""
         member = (source, header.session)
+        if event.kind in ("lock", "unlock"):
+            self._lock(member, event, header, place)
+            return 1
+        if event.kind == "quorum" and header.service is not SAFE:
+            return 1  # no daemon of ours sends that, and it would decide nothing
         name = parse_names(header.names)[0]
         changes = self.membership.apply(member, name, event, mark)
         if source == self._me:
@@ -123,6 +132,23 @@ class Delivery:
             if self.histories is not None and self.histories.is_active:
                 self.histories.heard(change.group.sessions_at(self._me), header)
         return 1 + len(event.sessions) + sum(change.steps for change in changes)
+
+    def _lock(self, member: Member, event: GroupEvent, header: Header, place: int) -> None:
+        """A lock is asked for, or given back: told to all members that want views, and to who asked."""
+        change = self.membership.lock(member, event, place)
+        if change is None:
+            return
+        daemon, number = member
+        numbers = self._viewers(self.membership.groups[event.group])
+        if daemon == self._me:
+            session = self._sessions.get(number)
+            if session is not None and change.cause is not LockCause.ASKED:
+                session.locks.discard((event.group, event.lock))
+            if number not in numbers:
+                numbers.append(number)
+        self._write(numbers, frames.LockFrame(change))
+        if self.histories is not None and self.histories.is_active:
+            self.histories.heard(numbers, header)
 
     def _end(self, number: int) -> None:
         """A session is over, and its name is free. Its client gets the Goodbye now and not when the end is
@@ -189,7 +215,7 @@ class Delivery:
             return
         if cause in change.group.members:
             view = change.view
-            first = View(view.group, view.id, view.members, (), view.cause, view.changed)
+            first = structs.replace(view, transitional=(), parts=())
             self._write((cause[1],), frames.ViewFrame(first))
         elif change.gone == cause:
             self._write((cause[1],), frames.LeftFrame(Left(change.group.name, change.group.view)))

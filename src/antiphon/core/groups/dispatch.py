@@ -97,7 +97,7 @@ class Dispatcher:
         event = parse_event(entry.bundle, entry.header)
         mark = passage.before_event(entry, event)
         self._observe(entry, passage)
-        passage.spend(self._delivery.event(entry.daemon, entry.header, event, mark))
+        passage.spend(self._delivery.event(entry.daemon, entry.header, event, mark, entry.place))
         passage.after_event(entry, event)
 
     def _groups(self, entry: Entry, passage: Passage) -> Work | None:

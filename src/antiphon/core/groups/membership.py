@@ -15,160 +15,20 @@ Deviations:
 - after the signal, leaves are followed by a view as joins are (the thesis leaves it out, figure 6.21)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
-from antiphon.types import Cause, View, ViewId
+from antiphon.core.groups import locks, quorum
+from antiphon.core.groups.group import Change, Group, Member
+from antiphon.core.groups.locks import Locks
+from antiphon.core.groups.quorum import Quorum
+from antiphon.types import Cause, LockCause, LockChanged, ViewId
 from antiphon.wire.events import GroupEvent, HostedGroup
 
-Member = tuple[int, int]
-"""Daemon number and session number."""
 Mark = Callable[[str], tuple[ViewId, frozenset[int] | None]]
 """For a group that an event is about to change: the identifier of its next view and, after the signal, the
 daemons whose members come along to the next daemon view."""
 Row = tuple[int, HostedGroup]
 """A daemon, and what it announces of its members of a group."""
-_NO_SESSIONS: Mapping[int, None] = {}
-
-
-class Group:
-    """One group as every daemon knows it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.members: dict[Member, str] = {}
-        """The names of the members, in the order of their joins."""
-        self.hosts: dict[int, dict[int, None]] = {}
-        """By daemon, the sessions of its members in the order of their joins; only daemons that have some."""
-        self.view = ViewId(0, 0, 0, 0)
-        self.is_signalled = False
-        """Whether the transitional signal of this view was given."""
-        self.joining: dict[int, int] = {}
-        """Joins per site that were seen and are not delivered yet: conservative pruning."""
-        self.mask = 0
-        """The sites that must get what is sent to this group."""
-
-    def add(self, member: Member, name: str, site: int) -> None:
-        """A member of a site comes."""
-        daemon, session = member
-        self.members[member] = name
-        sessions = self.hosts.get(daemon)
-        if sessions is None:
-            self.hosts[daemon] = {session: None}
-            self.mask |= 1 << site
-        else:
-            sessions[session] = None
-
-    def remove(self, member: Member, site_of: Callable[[int], int]) -> str:
-        """A member goes; its name."""
-        daemon, session = member
-        sessions = self.hosts[daemon]
-        del sessions[session]
-        if not sessions:
-            del self.hosts[daemon]
-            self._clear(site_of(daemon), site_of)
-        return self.members.pop(member)
-
-    def join_seen(self, site: int) -> None:
-        """A join of a site is under way."""
-        self.joining[site] = self.joining.get(site, 0) + 1
-        self.mask |= 1 << site
-
-    def join_done(self, site: int, site_of: Callable[[int], int]) -> None:
-        """A join of a site has taken effect; one that was recovered was never seen."""
-        under_way = self.joining.pop(site, 0) - 1
-        if under_way > 0:
-            self.joining[site] = under_way
-        else:
-            self._clear(site, site_of)
-
-    def forget_joins(self, site_of: Callable[[int], int]) -> None:
-        """No join is under way any more."""
-        for site in list(self.joining):
-            del self.joining[site]
-            self._clear(site, site_of)
-
-    def _clear(self, site: int, site_of: Callable[[int], int]) -> None:
-        """Take a site out of the mask unless it has members or joins."""
-        if site not in self.joining and all(site_of(daemon) != site for daemon in self.hosts):
-            self.mask &= ~(1 << site)
-
-    def sessions_at(self, daemon: int) -> Mapping[int, None]:
-        """The sessions of its members at one daemon, in the order of their joins."""
-        return self.hosts.get(daemon, _NO_SESSIONS)
-
-    @property
-    def is_needless(self) -> bool:
-        return not self.mask
-
-    def is_torn(self, together: frozenset[int]) -> bool:
-        """Whether some of its members are at other daemons than these."""
-        return any(daemon not in together for daemon in self.hosts)
-
-
-class Change:
-    """What one event did to one group: look at it before the next one, since it copies nothing.
-
-    Most changes of a large group have no receiver at most daemons, so the view, which is as large as the
-    group, is made when it is asked for.
-    """
-
-    def __init__(
-        self,
-        group: Group,
-        cause: Cause,
-        changed: tuple[str, ...],
-        *,
-        gone: Member | None = None,
-        departed: tuple[Member, ...] = (),
-        newcomer: Member | None = None,
-        together: frozenset[int] | None = None,
-        came_along: tuple[str, ...] | None = None,
-        parts: tuple[tuple[str, ...], ...] = (),
-    ) -> None:
-        self.group = group
-        self.cause = cause
-        self.gone = gone
-        """The member that has left, if it is a single one."""
-        self._departed = departed
-        self.made: View | None = None
-        self._changed = changed
-        self._newcomer = newcomer
-        self._together = together
-        self._came_along = came_along
-        self._parts = parts
-
-    @property
-    def sessions(self) -> Iterator[Member]:
-        """The sessions that the view names: its members, then those in `changed` that are gone."""
-        yield from self.group.members
-        yield from self._departed if self.gone is None else (self.gone,)
-
-    @property
-    def view(self) -> View:
-        """The view as it is for the members that were in the group before."""
-        if self.made is None:
-            self.made = self._make()
-        return self.made
-
-    def _make(self) -> View:
-        group = self.group
-        members = tuple(group.members.values())
-        came_along = self._came_along
-        if came_along is None:
-            together, newcomer = self._together, self._newcomer
-            came_along = members
-            if together is not None or newcomer is not None:
-                came_along = tuple(
-                    name
-                    for member, name in group.members.items()
-                    if member != newcomer and (together is None or member[0] in together)
-                )
-        return View(group.name, group.view, members, came_along, self.cause, self._changed, self._parts)
-
-    @property
-    def steps(self) -> int:
-        """How much work it was: that of its view, if it was made."""
-        return 1 if self.made is None else 1 + len(self.group.members)
 
 
 class Membership:
@@ -176,6 +36,12 @@ class Membership:
 
     def __init__(self, site_of: Callable[[int], int]) -> None:
         self.groups: dict[str, Group] = {}
+        self.blocked: dict[str, bool] = {}
+        """Groups without quorum, each with whether that is being decided."""
+        self.undecided: set[str] = set()
+        """Groups of which a safe event would decide about their quorum, or move its base."""
+        self.is_eased = False
+        """Whether messages that wait for a quorum may have to wait no longer; who looks at it clears it."""
         self._site_of = site_of
         self._of: dict[Member, set[str]] = {}
 
@@ -218,11 +84,14 @@ class Membership:
         event: GroupEvent,
         mark: Mark,
     ) -> list[Change]:
-        """An event is delivered: the changes that it makes, each group once."""
+        """An event that may change members or quorum is delivered: the changes that it makes, each group
+        once."""
         if event.kind == "join":
-            return self._join(member, name, event.group, mark)
+            return self._join(member, name, event, mark)
         if event.kind == "leave":
             return self._leave(member, event.group, mark)
+        if event.kind == "quorum":
+            return self._decide(event.group, mark)
         return self._depart(event.departed(member), mark)
 
     def is_member(self, member: Member, group: str) -> bool:
@@ -234,16 +103,23 @@ class Membership:
             group = self.groups[name] = Group(name)
         return group
 
-    def _join(self, member: Member, name: str, group_name: str, mark: Mark) -> list[Change]:
-        group = self._group(group_name)
+    def _join(self, member: Member, name: str, event: GroupEvent, mark: Mark) -> list[Change]:
+        group = self._group(event.group)
         site = self._site_of(member[0])
         if member in group.members:
             group.join_done(site, self._site_of)
             return []
-        view_id, together = mark(group_name)
+        view_id, together = mark(group.name)
         group.add(member, name, site)
         group.join_done(site, self._site_of)
-        self._of.setdefault(member, set()).add(group_name)
+        self._of.setdefault(member, set()).add(group.name)
+        if event.minimum or group.quorum is not None:
+            is_first, group.quorum = group.quorum is None, group.quorum or Quorum()
+            group.quorum.came((member,), view_id.lts, event.minimum)
+            if is_first:
+                group.quorum.came(group.members, view_id.lts)
+                group.quorum.begin(view_id.lts)
+            self._look(group, view_id.lts)
         change = Change(group, Cause.JOIN, (name,), newcomer=member, together=together)
         return [self._view(group, view_id, change)]
 
@@ -253,8 +129,7 @@ class Membership:
             return []
         view_id, together = mark(name)
         left = self._take_out(group, member)
-        if group.is_needless:
-            del self.groups[name]
+        self._released(group, (member,), view_id.lts)
         change = Change(group, Cause.LEAVE, (left,), gone=member, together=together)
         return [self._view(group, view_id, change)]
 
@@ -269,14 +144,101 @@ class Membership:
             group = self.groups[name]
             view_id, together = mark(name)
             gone = tuple(self._take_out(group, member) for member in leaving[name])
-            if group.is_needless:
-                del self.groups[name]
             departed = tuple(leaving[name])
+            self._released(group, departed, view_id.lts)
             change = Change(group, Cause.DISCONNECT, gone, departed=departed, together=together)
             changes.append(self._view(group, view_id, change))
         for member in members:
             self._of.pop(member, None)
         return changes
+
+    def _released(self, group: Group, gone: tuple[Member, ...], place: int) -> None:
+        """Members have gone by their own will, or with their connections."""
+        if group.is_needless:
+            self._delete(group)
+            return
+        if group.quorum is not None:
+            group.quorum.left(gone)
+            self._look(group, place)
+        if group.locks:
+            group.locks.forget(gone, place, group.may_go_on)
+
+    def _delete(self, group: Group) -> None:
+        del self.groups[group.name]
+        self.undecided.discard(group.name)
+        self.is_eased |= self.blocked.pop(group.name, None) is not None
+
+    # Quorum and locks ---------------------------------------------------------------------------------------
+
+    def _look(self, group: Group, place: int) -> None:
+        """An event has changed the members of a group with a quorum."""
+        if group.quorum is not None:
+            group.quorum.look(not group.is_signalled)
+            self._settle(group, place)
+
+    def _settle(self, group: Group, place: int) -> None:
+        """Whatever follows from what is known of a quorum now."""
+        if group.quorum is not None and group.quorum.is_needless:
+            group.quorum = None
+        group.look_at_locks(place)
+        self._note(group)
+
+    def _note(self, group: Group) -> None:
+        """Whether a group may go on, or a decision is wanted, may have changed."""
+        told = group.quorum
+        if told is None or told.has:
+            self.is_eased |= self.blocked.pop(group.name, None) is not None
+        elif self.blocked.get(group.name) is not told.is_deciding:
+            self.blocked[group.name] = told.is_deciding
+            self.is_eased = True
+        if told is not None and told.wants_decision:
+            self.undecided.add(group.name)
+        else:
+            self.undecided.discard(group.name)
+
+    def to_decide(self, me: int, view_id: int) -> list[str]:
+        """The groups for which this daemon is to send an event that decides about their quorum: it is the
+        first that has members of them, and has sent none in this view."""
+        found = []
+        for name in sorted(self.undecided):
+            group = self.groups[name]
+            if group.quorum is not None and group.quorum.asked != view_id and min(group.hosts) == me:
+                group.quorum.asked = view_id
+                found.append(name)
+        self.undecided.clear()
+        return found
+
+    def _decide(self, name: str, mark: Mark) -> list[Change]:
+        """An event to decide about a quorum: a view says so if that makes a difference."""
+        group = self.groups.get(name)
+        if group is None or group.quorum is None:
+            return []
+        had, group.quorum.asked = group.quorum.has, 0
+        view_id, together = mark(name)
+        group.quorum.decide(view_id.lts, not group.is_signalled)
+        self._settle(group, view_id.lts)
+        if had or not group.may_go_on:
+            return []
+        return [self._view(group, view_id, Change(group, Cause.QUORUM, (), together=together))]
+
+    def lock(self, member: Member, event: GroupEvent, place: int) -> LockChanged | None:
+        """A request for a lock, or to give one back, is delivered; None if its session is no member."""
+        group = self.groups.get(event.group)
+        if group is None or member not in group.members:
+            return None
+        may_grant = group.may_go_on and not (group.quorum is not None and group.is_signalled)
+        cause = LockCause.RELEASED
+        if event.kind == "lock":
+            cause = group.locks.ask(member, event.lock, event.wait, place, may_grant)
+        else:
+            group.locks.release(member, event.lock, place, may_grant)
+        name_of = group.members.__getitem__
+        shown = group.locks.show(event.lock, name_of)
+        return LockChanged(group.name, group.view, shown, cause, name_of(member))
+
+    def blocking(self, names: Iterable[str]) -> str | None:
+        """The first of these groups that has no quorum."""
+        return next((name for name in names if name in self.blocked), None)
 
     def _take_out(self, group: Group, member: Member) -> str:
         self._of[member].discard(group.name)
@@ -308,13 +270,25 @@ class Membership:
             gone = [member for member in group.members if member[0] not in together]
             names = tuple(self._take_out(group, member) for member in gone)
             if group.is_needless:
-                del self.groups[name]
+                self._delete(group)
                 yield None
             else:
+                view_id = name_view(first)
+                self._lost(group, gone, view_id.branch)
                 change = Change(group, Cause.NETWORK, names, departed=tuple(gone))
-                yield self._view(group, name_view(first), change)
+                yield self._view(group, view_id, change)
         for member in lost:
             self._of.pop(member, None)
+
+    def _lost(self, group: Group, gone: list[Member], fence: int) -> None:
+        """Members of a group are lost: whether the others may go on must be decided; what these held passes
+        on, with the next daemon view as fence, or at that decision."""
+        if group.quorum is not None:
+            group.quorum.lost(gone)
+            self._note(group)
+        if group.locks:
+            group.locks.forget(gone, fence, group.may_go_on)
+            group.look_at_locks(fence)
 
     def hosted(self, daemon: int) -> Iterator[HostedGroup]:
         """What a daemon announces in its GROUPS messages."""
@@ -328,7 +302,16 @@ class Membership:
                 if host == daemon
             )
             view = group.view
-            yield HostedGroup(name, (view.epoch, view.branch, view.lts, view.daemon), local)
+            told = None
+            if group.quorum is not None and min(group.hosts) == daemon:
+                told = group.quorum.hosted()
+            yield HostedGroup(
+                name,
+                (view.epoch, view.branch, view.lts, view.daemon),
+                local,
+                group.locks.hosted(daemon) if group.locks else (),
+                told,
+            )
 
     def merge(
         self, rows: dict[str, list[Row]], view_id: ViewId, is_known: bool
@@ -343,6 +326,9 @@ class Membership:
         if not is_known:
             self.groups.clear()
             self._of.clear()
+            self.blocked.clear()
+            self.undecided.clear()
+            self.is_eased = True
         for name in sorted(rows):
             parts: dict[ViewId, list[tuple[int, int, int, str]]] = {}
             old = before.get(name)
@@ -354,7 +340,9 @@ class Membership:
             for daemon, hosted in rows[name]:
                 part = parts.setdefault(ViewId(*hosted.view), [])
                 part.extend((place, daemon, session, member) for place, session, member in hosted.members)
-            yield self._put_together(name, parts, old, view_id)
+            group, change = self._put_together(name, parts, old, view_id)
+            self._put_states_together(group, rows[name], old if is_known else None, sorted(parts))
+            yield group, change
 
     def _put_together(
         self,
@@ -365,6 +353,7 @@ class Membership:
     ) -> tuple[Group, Change | None]:
         """One group from the members that come from each of several views, or from one."""
         group = self.groups[name] = Group(name)
+        self.undecided.discard(name)
         for part_id in sorted(parts):
             parts[part_id].sort()
             for _, daemon, session, member_name in parts[part_id]:
@@ -382,3 +371,34 @@ class Membership:
         came_from = tuple(tuple(name for *_, name in parts[part_id]) for part_id in sorted(parts))
         change = Change(group, Cause.MERGE, newcomers, came_along=tuple(came_along.values()), parts=came_from)
         return group, self._view(group, view_id, change)
+
+    def _put_states_together(
+        self, group: Group, rows: list[Row], old: Group | None, part_ids: list[ViewId]
+    ) -> None:
+        """The locks and the quorum of a group from those of its parts. `old` is this daemon's part, if that
+        is known without having been announced."""
+        held: dict[ViewId, Locks] = {}
+        quorums: dict[ViewId, Quorum] = {}
+        for part_id in part_ids:
+            told = [(daemon, hosted) for daemon, hosted in rows if ViewId(*hosted.view) == part_id]
+            if old is not None and old.view == part_id:
+                held[part_id] = old.locks
+                if old.quorum is not None:
+                    quorums[part_id] = old.quorum
+                continue
+            held[part_id] = locks.announced((daemon, hosted.locks) for daemon, hosted in told)
+            for _, hosted in told:
+                if hosted.quorum is not None:
+                    quorums[part_id] = quorum.announced(hosted.quorum)
+        if len(part_ids) == 1:
+            group.locks = held[part_ids[0]]
+            group.quorum = quorums.get(part_ids[0])
+            self._note(group)
+            return
+        place = group.view.lts
+        if quorums:
+            group.quorum = quorum.merged(list(quorums.values()), group.members, place)
+            self._note(group)
+        if any(held.values()):
+            leading = sorted(part_ids, key=lambda part: (part not in quorums or not quorums[part].has, part))
+            group.locks = locks.merged((held[part] for part in leading), place, group.may_go_on)

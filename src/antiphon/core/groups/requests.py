@@ -7,11 +7,13 @@ from antiphon.core.groups.delivery import Frames
 from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.errors import BadFrame, UsageError
 from antiphon.types import (
+    ALL,
     PRIORITY_MAX,
     SLOW_POLICIES,
     SlowPolicy,
     check_destination,
     check_group,
+    check_lock,
     check_name,
 )
 from antiphon.wire import bundle as bundles
@@ -119,21 +121,27 @@ class Requests:
     def control(self, session: Session, request: frames.FromClient) -> None:
         """Queue what a control frame asks for, or tell the session why not."""
         if isinstance(request, frames.Join):
-            self._join(session, request.group)
+            self._join(session, request.group, request.minimum)
         elif isinstance(request, frames.Leave):
             self._leave(session, request.group)
+        elif isinstance(request, frames.AskLock):
+            self._lock(session, request.group, request.name, request.wait)
+        elif isinstance(request, frames.Unlock):
+            self._unlock(session, request.group, request.name)
         elif isinstance(request, frames.Disconnect):
             self.end(session)
         else:
             self._problem(session, "unexpected", f"{type(request).__name__} is not possible now")
 
-    def _join(self, session: Session, group: str) -> None:
+    def _join(self, session: Session, group: str, minimum: int) -> None:
         try:
             check_group(group)
         except UsageError as error:
             self._problem(session, "group-name", str(error))
             return
-        if group in session.groups:
+        if not ALL <= minimum <= limits.MINIMUM_MAX:
+            self._problem(session, "minimum", f"no group has a quorum of {minimum}")
+        elif group in session.groups:
             self._problem(session, "already-joined", f"this session has joined {group!r} already")
         elif len(session.groups) >= limits.GROUPS_PER_SESSION_MAX:
             most = limits.GROUPS_PER_SESSION_MAX
@@ -141,7 +149,7 @@ class Requests:
         else:
             session.joins_asked += 1
             session.groups[group] = session.joins_asked
-            self._put(session, GroupEvent("join", group))
+            self._put(session, GroupEvent("join", group, minimum=minimum))
 
     def _leave(self, session: Session, group: str) -> None:
         if group not in session.groups:
@@ -149,7 +157,36 @@ class Requests:
             self._problem(session, "not-joined", f"this session has not joined {name!r}")
             return
         del session.groups[group]
+        session.locks -= {lock for lock in session.locks if lock[0] == group}
         self._put(session, GroupEvent("leave", group))
+
+    def _lock(self, session: Session, group: str, name: str, waits: bool) -> None:
+        if not self._may_lock(session, group, name):
+            return
+        if (group, name) not in session.locks and len(session.locks) >= limits.LOCKS_PER_SESSION_MAX:
+            most = limits.LOCKS_PER_SESSION_MAX
+            self._problem(session, "too-many-locks", f"a session holds or waits for {most:,} locks at most")
+            return
+        session.locks.add((group, name))
+        self._put(session, GroupEvent("lock", group, lock=name, wait=waits))
+
+    def _unlock(self, session: Session, group: str, name: str) -> None:
+        if self._may_lock(session, group, name):
+            session.locks.discard((group, name))
+            self._put(session, GroupEvent("unlock", group, lock=name))
+
+    def _may_lock(self, session: Session, group: str, name: str) -> bool:
+        """Whether the request is one for a lock of a group that the session has joined; it is told if not."""
+        try:
+            check_group(group)
+            check_lock(name)
+        except UsageError as error:
+            self._problem(session, "lock-name", str(error))
+            return False
+        if group not in session.groups:
+            self._problem(session, "not-joined", f"this session has not joined {group!r}")
+            return False
+        return True
 
     def end(self, session: Session) -> None:
         """The session is over: everything that it sent is ordered before its end."""

@@ -74,6 +74,8 @@ class Session:
         self.input_bytes = 0
         self.groups: dict[str, int] = {}
         """Groups it asked to join and did not ask to leave -> which of its joins that was."""
+        self.locks: set[tuple[str, str]] = set()
+        """Group and name of the locks that it has asked for and not given back."""
         self.joins_asked = 0
         self.joins_done = 0
         """How many of its joins have taken effect; they do so in the order of asking."""

@@ -12,7 +12,8 @@ from collections import deque
 
 from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.dispatch import NOT_FOR_MEMBERS, Dispatcher, Work
-from antiphon.core.groups.membership import Group, Mark
+from antiphon.core.groups.group import Group
+from antiphon.core.groups.membership import Mark
 from antiphon.core.groups.merging import Merging
 from antiphon.core.membership.recovery import Recovery
 from antiphon.core.observer import Observer

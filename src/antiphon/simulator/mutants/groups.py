@@ -5,7 +5,8 @@ from typing import Any
 
 from antiphon.core.admission import Admission
 from antiphon.core.groups.delivery import Delivery
-from antiphon.core.groups.membership import Change, Group, Member, Membership, Row
+from antiphon.core.groups.group import Change, Group, Member
+from antiphon.core.groups.membership import Membership, Row
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.transition import Transition
 from antiphon.core.node import Node
