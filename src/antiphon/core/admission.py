@@ -126,7 +126,7 @@ class Admission:
             if departing:
                 self._let_go(origin, departing, now_us)
                 departing, steps = [], 0
-            if blocked and pending.event is None and self._refuse(session, pending):
+            if blocked and pending.event is None and self._refuse(origin, session, pending):
                 continue
             if pending.event is None or pending.event.kind != "disconnect":
                 origin.send(session, pending, now_us)
@@ -145,14 +145,14 @@ class Admission:
                 return True
         return bool(node.backpressure) and node.backpressure.must_wait(session, pending)
 
-    def _refuse(self, session: Session, pending: Pending) -> bool:
+    def _refuse(self, origin: "Origin", session: Session, pending: Pending) -> bool:
         """Whether a bundle is not sent, because one of its groups has no quorum: its session is told."""
-        node, header = self._node, pending.header
-        group = node.delivery.membership.blocking(parse_names(header.names)[1:])
+        node = self._node
+        group = node.delivery.membership.blocking(parse_names(pending.header.names)[1:])
         if group is None:
             return False
-        refusal = frames.NotSent(group, session.sequence, header.message_count)
-        session.sequence += header.message_count
+        refusal = frames.NotSent(group, session.sequence, pending.header.message_count)
+        origin.pass_over(session, pending)
         if not session.is_leaving:
             node.frames.append(((session.number,), frames.encode_control(refusal), None))
         node.counters["bundle: to a group without quorum"] += 1

@@ -34,6 +34,7 @@ class Actor:
         # What follows decides about names alone: everything else is drawn as if they were never used again.
         self._heirs: Random = world.chance(f"names of client {name}")
         self._names: Names = {} if names is None else names
+        self._locking: Random = world.chance(f"locks of client {name}")
         # Messages are the same however they are divided into bundles.
         self._division: Random = world.chance(f"bundles of client {name}")
 
@@ -92,7 +93,7 @@ class Actor:
         self._sessions += 1
         self._client = client
         for group in random.sample(habits.groups, min(habits.joins, len(habits.groups))):
-            client.join(group)
+            client.join(group, habits.minimum)
         self._world.settle(self._daemon)
 
     def _former_name(self) -> str | None:
@@ -122,6 +123,10 @@ class Actor:
     def _do(self, client: Client) -> None:
         random = self._random
         habits = self._habits
+        if habits.locking and self._locking.random() < habits.locking:
+            self._lock(client)
+            self._world.settle(self._daemon)
+            return
         chance = random.random()
         if chance < habits.quits:
             self._world.disconnect(self._daemon, client, graceful=random.random() < 0.6)
@@ -135,6 +140,16 @@ class Actor:
                 self._send(client)
         self._world.settle(self._daemon)
 
+    def _lock(self, client: Client) -> None:
+        """Ask for a lock, with or without waiting for it, or give one back."""
+        random = self._locking
+        if client.locks and random.random() < 0.5:
+            client.unlock(*random.choice(sorted(client.locks)))
+            return
+        groups = sorted(client.wanted - client.joining)
+        if groups:
+            client.lock(random.choice(groups), random.choice(self._habits.locks), random.random() < 0.8)
+
     def _churn(self, client: Client) -> None:
         if self._habits.hasty and self._random.random() < self._habits.hasty:
             group = self._random.choice(self._habits.groups)
@@ -142,7 +157,7 @@ class Actor:
                 if group in client.wanted:
                     client.leave(group)
                 else:
-                    client.join(group)
+                    client.join(group, self._habits.minimum)
             return
         settled = [
             group
@@ -154,7 +169,7 @@ class Actor:
             if group in client.wanted:
                 client.leave(group)
             else:
-                client.join(group)
+                client.join(group, self._habits.minimum)
 
     def _send(self, client: Client) -> None:
         random = self._random

@@ -13,6 +13,7 @@ from antiphon.simulator.oracle import (
     fifo,
     initial_view,
     local_monotonicity,
+    locks,
     membership_agreement,
     membership_precision,
     needless,
@@ -20,6 +21,7 @@ from antiphon.simulator.oracle import (
     one_order,
     planned_stop,
     pressure,
+    quorum,
     reliable,
     safe,
     same_view,
@@ -41,10 +43,10 @@ from antiphon.trace.promises import in_order
 PROPERTIES: tuple[Property, ...] = in_order(
     prop
     for file in (
-        agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity,
+        agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity, locks,
         membership_agreement, membership_precision, needless, no_duplication, one_order, planned_stop,
-        pressure, reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill, steadiness,
-        termination, time, transitional_set, transitional_signals, virtual_synchrony,
+        pressure, quorum, reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill,
+        steadiness, termination, time, transitional_set, transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

@@ -17,6 +17,7 @@ from antiphon.simulator.scenarios import (
     holes,
     inflight,
     lasting,
+    locks,
     merge,
     narrow,
     poisoned,
@@ -72,6 +73,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "clocks": clocks.clocks,
     "roles": roles.roles,
     "restless": restless.restless,
+    "locks": locks.locks,
 }
 
 
