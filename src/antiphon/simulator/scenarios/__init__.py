@@ -21,6 +21,7 @@ from antiphon.simulator.scenarios import (
     narrow,
     poisoned,
     promises,
+    resilient,
     restless,
     roles,
     sites,
@@ -72,6 +73,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "clocks": clocks.clocks,
     "roles": roles.roles,
     "restless": restless.restless,
+    "resilient": resilient.resilient,
 }
 
 
