@@ -11,11 +11,13 @@ knows to hold it, and to deliver it unless they crash, in whatever part of the v
 - all daemons of a source whose announced aru has passed the bundle: they have everything that was born up to
   there, from all sources, so for none of them does the bundle come after a hole
 
-An lts that a source announces says that it sends nothing up to there, and nothing of what it has received. So
-a daemon that is agreed to have been passed by all sources need not be held by any of them: only arus count.
-The aru of the daemon's own source comes with the token of its ring and needs no other site: with K up to the
-size of a site, nobody waits for the arus of other sites. With K = 2 every daemon but the sender's own has its
-two at once.
+To hold a bundle is not enough to count: a daemon that is cut off with it drops it if a lost source may have
+sent something before it that is missing there. Nor does an lts that a source announces count: it says that
+the source sends nothing more up to there, and nothing of what it has received. So a bundle that the agreed
+line has passed may still be at its sender and at its receiver alone.
+With K = 2 every daemon but the sender's own has its two at once. The aru of a daemon's own source comes with
+the token of its ring, and needs no aru of another site: with K up to the size of a site, nobody waits for
+these. Where they are needed they are announced at once, as for a safe bundle (`Order.needs_aru`).
 
 In the adaptive order a bundle may have got its place by a ticket. A part of the view that does not know that
 the ticket is confirmed drops the bundle (`adaptive_ending`), so that a source counts once its aru has passed
