@@ -143,6 +143,70 @@ def test_a_bundle_waits_until_it_is_delivered() -> None:
     assert resilience.is_reached(entry, BORN, lines_of(0, s0=BORN)) and not resilience.is_urgent(entry)
 
 
+# Witnesses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("daemon", "destinations", "witness"),
+    [(0, EVERYWHERE, 1), (1, EVERYWHERE, 0), (4, EVERYWHERE, 3), (5, EVERYWHERE, 6), (6, EVERYWHERE, 0),
+     (6, 0b110, 3), (6, 0b100, None), (5, 0b010, 3)],
+)  # fmt: skip
+def test_the_witness_of_a_sender_is_near_it(daemon: int, destinations: int, witness: int | None) -> None:
+    """In its own site, or else in the next one that gets the bundle."""
+    assert Resilience(2, SEGMENTS, SITES).witness(entry_of(2, daemon, destinations)) == witness
+
+
+def test_a_witness_tells_what_it_has_delivered_once() -> None:
+    resilience = Resilience(1, SEGMENTS, SITES)
+    resilience.reached_early(entry_of(2, 0))
+    assert (resilience.take_to_tell(), resilience.to_tell) == (BORN, 0)
+
+
+@pytest.mark.parametrize(("me", "code"), [(2, 2), (3, 2), (0, 2), (1, 3), (1, TOTAL)])
+def test_nobody_else_tells_anything_and_only_where_two_are_enough(me: int, code: int) -> None:
+    resilience = Resilience(me, SEGMENTS, SITES)
+    resilience.reached_early(entry_of(code, 0))
+    assert not resilience.to_tell
+
+
+@pytest.mark.parametrize(("place", "is_reached"), [(BORN - 1, False), (BORN, True), (BORN + 9, True)])
+def test_a_witness_counts_when_it_has_delivered_the_bundle(place: int, is_reached: bool) -> None:
+    resilience, entry = Resilience(0, SEGMENTS, SITES), entry_of(2)
+    resilience.came(entry)
+    resilience.has_delivered(1, place)
+    resilience.has_delivered(1, 7)
+    assert resilience.is_reached(entry, BORN, lines_of(0)) is is_reached
+
+
+@pytest.mark.parametrize(
+    ("me", "told", "arus", "expected"),
+    [
+        (0, (0,), {}, 1),  # the sender itself
+        (3, (3,), {}, 2),  # this daemon
+        (0, (1, 2), {}, 3),
+        (0, (1, 2), {"s0": BORN}, 3),  # its source counts already
+        (0, (1, 4), {"s0": BORN}, 4),
+    ],
+)
+def test_nobody_counts_twice(me: int, told: tuple[int, ...], arus: dict[str, int], expected: int) -> None:
+    found = []
+    for code in range(1, 8):
+        resilience, entry = Resilience(me, SEGMENTS, SITES), entry_of(code)
+        resilience.came(entry)
+        for daemon in told:
+            resilience.has_delivered(daemon, BORN)
+        found.append(resilience.is_reached(entry, BORN, lines_of(me, **arus)))
+    assert sum(found) == expected and all(found[:expected])
+
+
+def test_a_witness_that_does_not_get_the_bundle_does_not_count() -> None:
+    """It has delivered what is for it up to the place, and this is not."""
+    resilience, entry = Resilience(0, SEGMENTS, SITES), entry_of(2, 0, 0b001)
+    resilience.came(entry)
+    resilience.has_delivered(6, BORN)
+    assert not resilience.is_reached(entry, BORN, lines_of(0))
+
+
 # On the wire ----------------------------------------------------------------------------------------------
 
 NAMES = bundle.names_area("#a#d", ["g"])

@@ -53,6 +53,7 @@ from antiphon.core.ordering.tickets import TicketBook
 from antiphon.core.ordering.told import (
     Change,
     Confirmation,
+    Delivered,
     Seen,
     Tickets,
     Told,
@@ -348,6 +349,8 @@ class AdaptiveOrder(SymmetricOrder):
                 if told.is_urgent:
                     self.needs_lts = max(self.needs_lts, entry.header.lts)
                     self.needs_aru = max(self.needs_aru, entry.header.lts)
+            elif isinstance(told, Delivered):
+                self.resilience.has_delivered(entry.daemon, told.place)
             elif isinstance(told, Seen):
                 self.dependencies.need(entry.header.lts, told.newest)
             elif isinstance(told, Change):
@@ -433,8 +436,14 @@ class AdaptiveOrder(SymmetricOrder):
             return place <= lines.stable if ticket is None else 0 < ticket.confirmed_lts <= lines.stable
         if ticket is not None and not self.book.is_certain(entry, ticket, lines.stable):
             return False
+        if not self.resilience.waiting:
+            return True
         held_lts = header.lts if ticket is None else ticket.confirmed_lts
-        return not self.resilience.waiting or self.resilience.is_reached(entry, held_lts, lines)
+        if not self.resilience.is_reached(entry, held_lts, lines):
+            return False
+        if self._lines.come < held_lts:  # arus will not pass it soon
+            self.resilience.reached_early(entry)
+        return True
 
     @property
     def _has_tickets(self) -> bool:

@@ -19,9 +19,13 @@ With K = 2 every daemon but the sender's own has its two at once. The aru of a d
 the token of its ring, and needs no aru of another site: with K up to the size of a site, nobody waits for
 these. Where they are needed they are announced at once, as for a safe bundle (`Order.needs_aru`).
 
-In the adaptive order a bundle may have got its place by a ticket. A part of the view that does not know that
-the ticket is confirmed drops the bundle (`adaptive_ending`), so that a source counts once its aru has passed
-the confirmation.
+In the adaptive order the agreed line does not wait for passive sources, and arus do. So a fourth kind counts
+there, for K = 2: one *witness* of the sender tells all others when it has delivered the bundle and arus are
+late. It is another daemon of the sender's site, or, if there is none, one of the next site that gets the
+bundle. For a greater K no daemon could tell that it has delivered the bundle before arus have passed it.
+A bundle may also have got its place by a ticket there. A part of the view that does not know that the ticket
+is confirmed drops the bundle (`adaptive_ending`), so that a source counts once its aru has passed the
+confirmation.
 
 What the words mean: N is the number of daemons of the view. `total` is K = N. `majority` is K = N // 2 + 1.
 The paper has (MaxN + 1) / 2 with MaxN the most members of any view of which some packet is not stable. A view
@@ -63,6 +67,14 @@ class Resilience:
             (segment[0], site, len(segment)) for segment, site in zip(segments, sites, strict=True)
         ]
         self._daemons = sum(map(len, segments))
+        self._site_of = {
+            daemon: site for segment, site in zip(segments, sites, strict=True) for daemon in segment
+        }
+        self._members = {segment[0]: segment for segment in segments}
+        self._source_of = {daemon: segment[0] for segment in segments for daemon in segment}
+        self._delivered: dict[int, int] = {}  # by daemon, the place up to which it says that it has delivered
+        self.to_tell = 0
+        """The place up to which this daemon has delivered, if it must tell that; otherwise 0."""
 
     def came(self, entry: Entry) -> bool:
         """A bundle with extensions has come; whether it may wait for the arus of other sources."""
@@ -121,4 +133,41 @@ class Resilience:
             count += 1  # the sender's daemon
         if entry.daemon != self._me and self._source not in counted:
             count += 1  # this one
+        for daemon, place in self._delivered.items():
+            if (
+                place >= entry.place
+                and daemon not in (entry.daemon, self._me)
+                and destinations >> self._site_of[daemon] & 1
+                and self._source_of[daemon] not in counted
+            ):
+                count += 1
         return count
+
+    # Witnesses, in the adaptive order ---------------------------------------------------------------------
+
+    def witness(self, entry: Entry) -> int | None:
+        """The daemon that tells when it has delivered a bundle; None if there is no other one."""
+        for daemon in self._members[entry.source]:
+            if daemon != entry.daemon:
+                return daemon
+        destinations = entry.header.destinations
+        sources = [source for source, site, _ in self._segments if destinations >> site & 1]
+        later = [source for source in sources if source > entry.source]
+        others = later or [source for source in sources if source != entry.source]
+        return others[0] if others else None
+
+    def reached_early(self, entry: Entry) -> None:
+        """A resilient bundle is delivered here although arus will not pass it soon."""
+        header = entry.header
+        is_pair = self.needed(code_of(header.extensions), header.destinations) == 2
+        if is_pair and self.witness(entry) == self._me:
+            self.to_tell = max(self.to_tell, entry.place)
+
+    def take_to_tell(self) -> int:
+        """The place that must be told, which is told now."""
+        place, self.to_tell = self.to_tell, 0
+        return place
+
+    def has_delivered(self, daemon: int, place: int) -> None:
+        """A daemon says that it has delivered everything up to a place."""
+        self._delivered[daemon] = max(place, self._delivered.get(daemon, 0))
