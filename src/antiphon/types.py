@@ -82,6 +82,41 @@ SlowPolicy = Literal["disconnect", "drop-unreliable"]
 SLOW_POLICIES: tuple[SlowPolicy, ...] = ("disconnect", "drop-unreliable")
 
 
+Resilience = int | Literal["majority", "total"]
+"""How many daemons must be known to hold a message before it is delivered: a number, or a word for one that
+depends on the daemons that are together then."""
+RESILIENCE_WORDS: tuple[Literal["majority", "total"], ...] = ("majority", "total")
+
+
+def check_resilience(resilience: int | str | None, service: Service) -> Resilience | None:
+    """What was asked for, None for nothing; a UsageError if that cannot be had with a service.
+
+    >>> check_resilience("3", Service.AGREED), check_resilience("majority", Service.AGREED)
+    (3, 'majority')
+    >>> check_resilience(0, Service.SAFE) is None
+    True
+    """
+    if resilience is None or resilience is False or resilience in (0, "0"):
+        return None
+    asked: Resilience | None = None
+    for word in RESILIENCE_WORDS:
+        asked = word if resilience == word else asked
+    is_number = isinstance(resilience, int) or (
+        isinstance(resilience, str) and resilience.isascii() and resilience.isdecimal()
+    )
+    if is_number and resilience is not True and 1 <= int(resilience) <= limits.DAEMONS_MAX:
+        asked = int(resilience)
+    if asked is None:
+        raise UsageError(
+            f"resilience must be majority, total or a whole number from 0 to {limits.DAEMONS_MAX}, "
+            f"not {resilience!r}"
+        )
+    if service is not Service.AGREED:
+        hint = ", which waits for all daemons anyway" if service is Service.SAFE else ""
+        raise UsageError(f"resilience goes with the service agreed, not with {service.name.lower()}{hint}")
+    return asked
+
+
 class MessageId(Struct, frozen=True, order=True):
     """The identity of a message: its sender and its place among the sender's messages."""
 
@@ -372,6 +407,8 @@ class Envelope(Struct, frozen=True, gc=False):
     sent_us: int
     batch: BatchStamp | None = None
     """The stamp of the bundle's first message, if it belongs to a batch."""
+    resilience: Resilience | None = None
+    """How many daemons had to hold the bundle before it was delivered; None if its sender did not ask."""
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -400,6 +437,11 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def service(self) -> Service:
         return self.envelope.service
+
+    @property
+    def resilience(self) -> Resilience | None:
+        """How many daemons had to hold it before it was delivered; None if its sender did not ask."""
+        return self.envelope.resilience
 
     @property
     def tag(self) -> int:

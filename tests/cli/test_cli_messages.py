@@ -43,6 +43,32 @@ def test_lines_travel_from_send_to_listen(
         assert out.splitlines() == lines
 
 
+def test_a_resilient_line_says_so(antiphon: Run, start: Start, addresses: list[str]) -> None:
+    listener = start("listen", "tea", "--count", "2", "--name", "lily", "--json", "--address", addresses[1])
+    assert json.loads(first_line(listener))["event"] == "view"
+    for asked in ("2", "majority"):
+        words = ("send", "tea", "--resilience", asked, "--name", "sam", "--address", addresses[0])
+        sent = antiphon(*words, stdin=f"{asked}\n")
+        assert (sent.returncode, sent.stdout, sent.stderr) == (0, "", "")
+    out, _ = listener.communicate(timeout=TIMEOUT_S)
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [(one["payload"], one["resilience"]) for one in told] == [("2", 2), ("majority", "majority")]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--resilience", "some"), "resilience must be majority, total or a whole number from 0 to 512"),
+        (("--resilience", "2", "--service", "safe"), "which waits for all daemons anyway"),
+    ],
+)
+def test_a_resilience_that_cannot_be_had_is_one_line(
+    antiphon: Run, addresses: list[str], words: tuple[str, ...], complaint: str
+) -> None:
+    sent = antiphon("send", "tea", *words, "--address", addresses[0], stdin="x\n")
+    assert sent.returncode == 2 and complaint in sent.stderr and sent.stderr.count("\n") == 1
+
+
 def test_listen_speaks_json(antiphon: Run, start: Start, addresses: list[str]) -> None:
     listener = start(
         "listen", "tea", "news", "--json", "--count", "1", "--name", "lily", "--address", addresses[0]

@@ -15,9 +15,15 @@ AGREED = Service.AGREED
 
 
 def add(
-    send_queue: SendQueue, payload: bytes, groups="chat", service=AGREED, tag=0, self_discard=False
+    send_queue: SendQueue,
+    payload: bytes,
+    groups="chat",
+    service=AGREED,
+    tag=0,
+    self_discard=False,
+    resilience=None,
 ) -> None:
-    send_queue.add(groups, payload, service, tag, self_discard)
+    send_queue.add(groups, payload, service, tag, self_discard, resilience)
 
 
 def drain(send_queue: SendQueue, step: int = 1 << 30) -> list[list[Message] | frames.FromClient]:
@@ -58,6 +64,8 @@ def test_consecutive_messages_with_one_key_share_a_bundle():
         {"service": Service.SAFE},
         {"tag": 1},
         {"self_discard": True},
+        {"resilience": 2},
+        {"resilience": "total"},
     ],
 )
 def test_another_key_begins_another_bundle(change):
@@ -220,6 +228,43 @@ def test_unknown_sends_are_told_as_they_were_given():
         Sent(("chat", "news"), b"one", Service.SAFE, 7, True),
         Sent(("chat",), b"still open", AGREED, 0, False),
     )
+
+
+def test_unknown_sends_tell_their_resilience():
+    send_queue = SendQueue("#a#d1")
+    add(send_queue, b"one", resilience="majority")
+    add(send_queue, b"two", resilience=0)
+    assert send_queue.unknown() == (
+        Sent(("chat",), b"one", AGREED, resilience="majority"),
+        Sent(("chat",), b"two", AGREED),
+    )
+
+
+def test_a_resilience_is_in_the_header_of_its_bundle_alone():
+    send_queue, plain = SendQueue("#a#d1"), SendQueue("#a#d1")
+    for asked in (None, 300, 300, 0):
+        add(send_queue, b"x" * 40, resilience=asked)
+    bundles = drain(send_queue)
+    assert [[message.resilience for message in messages] for messages in bundles] == [
+        [None], [300, 300], [None],
+    ]  # fmt: skip
+    add(plain, b"x" * 40)
+    plain.close_bundle()
+    add(send_queue, b"x" * 40, resilience=0)
+    send_queue.close_bundle()
+    one, other = (b"".join(queue.buffers()) for queue in (plain, send_queue))
+    assert one[:72] == other[:72] and one[80:] == other[80:], "they differ in the time alone"
+
+
+@pytest.mark.parametrize(
+    ("asked", "service"), [(2, Service.SAFE), ("half", AGREED), (-1, AGREED), ([], AGREED)]
+)
+def test_a_resilience_that_cannot_be_had_changes_nothing(asked, service):
+    send_queue = SendQueue("#a#d1")
+    add(send_queue, b"before")
+    with pytest.raises(UsageError):
+        add(send_queue, b"wrong", service=service, resilience=asked)
+    assert payloads(drain(send_queue)) == [[b"before"]]
 
 
 def test_only_so_much_is_kept_but_all_is_counted(monkeypatch):

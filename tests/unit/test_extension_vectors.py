@@ -82,14 +82,15 @@ def test_a_spread_client_gets_the_same_messages() -> None:
     assert ToSpread(["d"]).translate(VECTOR) == ToSpread(["d"]).translate(extended())
 
 
-def test_a_client_may_not_write_any() -> None:
+def test_a_client_may_not_write_those_of_daemons() -> None:
     bundle.parse_from_client(extended())
     with pytest.raises(BadFrame, match="bundle: extensions that a client may not write"):
         bundle.parse_from_client(VECTOR)
 
 
-def test_daemons_write_three_types_and_clients_none() -> None:
-    assert {0x10, 0x11, 0x8010} == extensions.KNOWN_TYPES and not extensions.CLIENT_TYPES
+def test_daemons_write_three_types_and_clients_one() -> None:
+    assert {0x10, 0x11, 0x12, 0x8010} == extensions.KNOWN_TYPES
+    assert {0x12} == extensions.CLIENT_TYPES
 
 
 @pytest.mark.parametrize("type_", [0, 1, SKIPPABLE - 1])

@@ -8,6 +8,7 @@ from antiphon.core.ordering.stability import number_of_round, stamp_after, stamp
 from antiphon.core.ordering.told import (
     Change,
     Confirmation,
+    Delivered,
     Reason,
     Reassignment,
     Seen,
@@ -51,6 +52,8 @@ def entry_of(body: bytes, daemon: int = 1, lts: int = LTS) -> Entry:
         Seen(((0, 3), (2, limits.COUNTER_MAX))),
         Change(Wish.PASSIVE, 2, 0, Reason.SILENT),
         Reassignment(3, 2, 1),
+        Delivered(PLACE),
+        Delivered(limits.COUNTER_MAX),
     ],
 )
 def test_what_is_told_is_read(told: Told):
@@ -153,3 +156,15 @@ def test_a_view_has_no_more_sources_than_there_may_be_daemons():
     """The bound of what is refused above is exact."""
     seen = Seen(((0, 1),) * limits.DAEMONS_MAX)
     assert parse_told(entry_of(encode_told(seen)), SOURCES) == seen
+
+
+@pytest.mark.parametrize("place", [0, -1, limits.COUNTER_MAX + 1])
+def test_nothing_is_delivered_up_to_an_impossible_place(place: int):
+    with pytest.raises(BadFrame, match="order: impossible numbers"):
+        parse_told(entry_of(encode_told(Delivered(place))), SOURCES)
+
+
+def test_any_daemon_of_a_segment_tells_what_it_has_delivered():
+    told = Delivered(PLACE)
+    assert parse_told(entry_of(encode_told(told), daemon=2), SOURCES) == told
+    assert encode_told(told) == bytes.fromhex("9206CD0401")

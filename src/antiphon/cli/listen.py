@@ -67,6 +67,8 @@ def _fields(event: Event) -> dict[str, Any]:
                 "id": str(event.id),
                 "sent_us": event.sent_us,
             }
+            if event.resilience is not None:
+                fields["resilience"] = event.resilience
             try:
                 fields["payload"] = event.payload.decode("utf-8")
             except UnicodeDecodeError:

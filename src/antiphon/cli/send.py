@@ -8,7 +8,7 @@ import typer
 import antiphon.blocking
 from antiphon.cli.options import Address, Name, PriorityWord, ServiceWord, TraceFolder
 from antiphon.service import Service
-from antiphon.types import check_destination
+from antiphon.types import check_destination, check_resilience
 
 
 def send(
@@ -16,6 +16,14 @@ def send(
         str, typer.Argument(metavar="GROUP", help="A group, or a private name such as '#bob#oslo1'.")
     ],
     service: ServiceWord = "agreed",
+    resilience: Annotated[
+        str,
+        typer.Option(
+            "--resilience",
+            metavar="K",
+            help="Deliver when so many daemons hold it: a number, majority or total. With agreed only.",
+        ),
+    ] = "",
     address: Address = None,
     name: Name = "",
     priority: PriorityWord = "low",
@@ -24,13 +32,15 @@ def send(
     """Send each line of stdin to GROUP. The sender need not be a member.
 
     \b
-    Example:
+    Examples:
       echo "hello, sites" | antiphon send chat --service safe
+      echo "two copies" | antiphon send chat --resilience 2
     """
     level = Service.parse(service)
     check_destination(group)
+    asked = check_resilience(resilience or None, level)
     with antiphon.blocking.connect(
         address, name=name, priority=priority, views=False, trace=trace
     ) as session:
         for line in sys.stdin.buffer:
-            session.send(group, line.rstrip(b"\r\n"), service=level)
+            session.send(group, line.rstrip(b"\r\n"), service=level, resilience=asked)

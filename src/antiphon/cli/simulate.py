@@ -41,6 +41,12 @@ def simulate(
     causal: Annotated[
         bool, typer.Option("--causal", help="Let a third of all messages be causal, whatever the plan says.")
     ] = False,
+    resilience: Annotated[
+        bool,
+        typer.Option(
+            "--resilience", help="Let a third of the agreed messages be resilient, whatever the plan says."
+        ),
+    ] = False,
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="Run the plan in this file instead of seeds."),
@@ -79,7 +85,7 @@ def simulate(
         raise UsageError("either --seeds A-B or --file FILE is needed, for example --seeds 0-199")
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    again = _Again(file, _order(order), causal)
+    again = _Again(file, _order(order), causal, resilience)
     if trace is not None:
         make_folder(trace)
     if file is not None:
@@ -106,11 +112,13 @@ class _Again(NamedTuple):
     file: Path | None
     order: OrderName | None
     causal: bool
+    resilience: bool
 
     def vary(self, plan: plans.Plan) -> plans.Plan:
         """The plan as it is run."""
         plan = plan.ordered(self.order)
-        return plan.causal() if self.causal else plan
+        plan = plan.causal() if self.causal else plan
+        return plan.resilient() if self.resilience else plan
 
 
 def _order(word: str) -> OrderName | None:
@@ -132,6 +140,7 @@ def _run_seeds(seeds: range, scenario: str, again: _Again, jobs: int | None, tra
             trace_dir=trace,
             order=again.order,
             causal=again.causal,
+            resilience=again.resilience,
             progress=lambda outcome: advance(1),
         )
 
@@ -174,6 +183,7 @@ def _failure(outcome: Outcome, again: _Again) -> dict[str, Any]:
 def _repeat(outcome: Outcome, again: _Again) -> str:
     varied = "" if again.order is None else f" --order {again.order}"
     varied += " --causal" if again.causal else ""
+    varied += " --resilience" if again.resilience else ""
     if again.file is not None:
         return f"antiphon simulate --file {again.file}{varied}"
     return f"antiphon simulate --seeds {outcome.seed}-{outcome.seed} --scenario {outcome.scenario}{varied}"

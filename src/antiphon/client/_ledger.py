@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from antiphon.client.events import Sent
 from antiphon.service import Service
+from antiphon.types import Resilience
 from antiphon.wire import frames
 
 KEPT_MAX_BYTES = 32 * 1024 * 1024
@@ -30,6 +31,7 @@ class BundleKey(Struct, frozen=True, gc=False):
     flags: int
     tag: int
     self_discard: bool
+    resilience: Resilience | None = None
 
 
 class _Kept(Struct, frozen=True, gc=False):
@@ -131,4 +133,5 @@ class Ledger:
 
 def as_sent(key: BundleKey, payloads: list[bytes]) -> list[Sent]:
     """The messages of a bundle as they were given to `send`."""
-    return [Sent(key.groups, payload, key.service, key.tag, key.self_discard) for payload in payloads]
+    shared = (key.service, key.tag, key.self_discard, key.resilience)
+    return [Sent(key.groups, payload, *shared) for payload in payloads]

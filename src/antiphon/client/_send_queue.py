@@ -16,8 +16,10 @@ from antiphon.client._ledger import BundleKey, Ledger, as_sent
 from antiphon.client.events import Sent
 from antiphon.errors import MessageTooLarge, NoQuorum, UsageError
 from antiphon.service import Service
-from antiphon.types import BatchStamp, check_destination, check_stamp
+from antiphon.types import BatchStamp, Resilience, check_destination, check_resilience, check_stamp
 from antiphon.wire import bundle, frames
+from antiphon.wire import resilience as resiliences
+from antiphon.wire.extensions import Extension, size_bytes
 
 Groups = str | Sequence[str]
 """Where a message goes: one group or private name, or several."""
@@ -74,6 +76,7 @@ class SendQueue:
         self._service: Service | None = None
         self._tag: int = 0
         self._self_discard: bool = False
+        self._resilience: Resilience | None = None
 
     @property
     def open_count(self) -> int:
@@ -102,7 +105,15 @@ class SendQueue:
         self._key = None
         self._groups, self._service = _NO_GROUPS, None
 
-    def add(self, groups: Groups, payload: Payload, service: Service, tag: int, self_discard: bool) -> None:
+    def add(
+        self,
+        groups: Groups,
+        payload: Payload,
+        service: Service,
+        tag: int,
+        self_discard: bool,
+        resilience: Resilience | None = None,
+    ) -> None:
         """Take one message into the open bundle, or open one. UsageError and NoQuorum change nothing."""
         if self._without_quorum:
             self._check_quorum(groups)
@@ -111,6 +122,7 @@ class SendQueue:
             and service is self._service
             and tag == self._tag
             and self_discard is self._self_discard
+            and resilience is self._resilience
             and type(payload) is bytes
         ):
             size = len(payload) + LENGTH_BYTES
@@ -122,13 +134,13 @@ class SendQueue:
                 return
             self._add(self._key, payload)
             return
-        key = self._key_for(groups, service, tag, self_discard)
+        key = self._key_for(groups, service, tag, self_discard, resilience)
         data = payload if type(payload) is bytes else _as_bytes(payload)
         self._check_size(data)
         if key is not self._key:
             self.close_bundle()
             self._key = key
-            self._remember(groups, service, tag, self_discard)
+            self._remember(groups, service, tag, self_discard, resilience)
         self._add(key, data)
 
     def _add(self, key: BundleKey | None, data: bytes) -> None:
@@ -158,12 +170,13 @@ class SendQueue:
         tag: int,
         self_discard: bool,
         stamp: BatchStamp,
+        resilience: Resilience | None = None,
     ) -> int:
         """Queue a bundle that begins with `stamp` and has as many of `payloads` as fit into it, at least one;
         returns how many. UsageError and NoQuorum change nothing."""
         if self._without_quorum:
             self._check_quorum(groups)
-        key = self._key_for(groups, service, tag, self_discard)
+        key = self._key_for(groups, service, tag, self_discard, resilience)
         mark = str(check_stamp(stamp)).encode("ascii")
         taken, size = self._fitting(payloads, len(mark) + LENGTH_BYTES)
         self.close_bundle()
@@ -229,9 +242,14 @@ class SendQueue:
         self, key: BundleKey, payloads: list[bytes], payload_bytes: int, flags: int, begun_us: int
     ) -> None:
         """Queue a bundle whose payloads and their table of lengths have `payload_bytes`."""
+        asked: tuple[Extension, ...] = ()
+        if key.resilience is not None:
+            asked = (resiliences.extension(key.resilience),)
+            payload_bytes += size_bytes(asked)
         buffers = bundle.encode(
-            key.names, len(key.groups), key.service, payloads, flags=flags, tag=key.tag, sent_us=begun_us
-        )
+            key.names, len(key.groups), key.service, payloads,
+            flags=flags, tag=key.tag, sent_us=begun_us, extensions=asked,
+        )  # fmt: skip
         size = bundle.HEADER_BYTES + len(key.names) + payload_bytes
         if size <= JOIN_MAX_BYTES:
             self._queue.append(b"".join(buffers))
@@ -269,22 +287,36 @@ class SendQueue:
         key = self._key
         return [*self._payloads] if key is not None and key.service is not Service.UNRELIABLE else []
 
-    def _key_for(self, groups: Groups, service: Service, tag: int, self_discard: bool) -> BundleKey:
+    def _key_for(
+        self,
+        groups: Groups,
+        service: Service,
+        tag: int,
+        self_discard: bool,
+        resilience: Resilience | None,
+    ) -> BundleKey:
         """The checked key of these arguments; remembered, because keys repeat."""
         names = (groups,) if isinstance(groups, str) else _as_names(groups)
-        signature = (names, service, tag, self_discard)
+        signature = (names, service, tag, self_discard, resilience)
         try:
             key = self._keys.get(signature)
         except TypeError:
             raise UsageError("group names must be text, and tag and service plain numbers") from None
         if key is None or not isinstance(service, Service):
-            key = self._check_key(names, service, tag, self_discard)
+            key = self._check_key(names, service, tag, self_discard, resilience)
             if len(self._keys) >= KEYS_MAX:
                 self._keys.clear()
             self._keys[signature] = key
         return key
 
-    def _check_key(self, names: tuple[str, ...], service: Service, tag: int, self_discard: bool) -> BundleKey:
+    def _check_key(
+        self,
+        names: tuple[str, ...],
+        service: Service,
+        tag: int,
+        self_discard: bool,
+        resilience: Resilience | None,
+    ) -> BundleKey:
         if not 1 <= len(names) <= limits.GROUPS_PER_MESSAGE_MAX:
             raise UsageError(f"{len(names)} groups; a message goes to 1 to {limits.GROUPS_PER_MESSAGE_MAX}")
         for name in names:
@@ -295,16 +327,25 @@ class SendQueue:
             raise UsageError(f"service must be an antiphon.Service such as Service.AGREED, not {service!r}")
         if not isinstance(tag, int) or not -32_768 <= tag <= 32_767:
             raise UsageError(f"tag must be a whole number from -32768 to 32767, not {tag!r}")
+        asked = check_resilience(resilience, service)
         flags = int(bundle.Flag.SELF_DISCARD) if self_discard else 0
         area = bundle.names_area(self._sender, names)
-        return BundleKey(names, area, service, flags, tag, self_discard)
+        return BundleKey(names, area, service, flags, tag, self_discard, asked)
 
-    def _remember(self, groups: Groups, service: Service, tag: int, self_discard: bool) -> None:
+    def _remember(
+        self,
+        groups: Groups,
+        service: Service,
+        tag: int,
+        self_discard: bool,
+        resilience: Resilience | None,
+    ) -> None:
         # A list may change between two calls while staying the same object: only what cannot is recognised.
         self._groups = groups if isinstance(groups, str | tuple) else _NO_GROUPS
         self._service = service
         self._tag = tag
         self._self_discard = self_discard
+        self._resilience = resilience
 
 
 def _as_names(groups: Sequence[str]) -> tuple[str, ...]:

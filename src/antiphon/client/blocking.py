@@ -17,7 +17,7 @@ from antiphon.client.connecting import open_with, reconnect_plan_for
 from antiphon.client.events import Event
 from antiphon.errors import Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp, Minimum, SlowPolicy, Time
+from antiphon.types import BatchStamp, Minimum, Resilience, SlowPolicy, Time
 from antiphon.wire import frames
 
 
@@ -72,11 +72,13 @@ class Session(ThreadedSession):
         *,
         tag: int = 0,
         self_discard: bool = False,
+        resilience: Resilience | None = None,
     ) -> None:
         """Send one message to a group, a private name, or several of them.
 
         Returns when the library has taken the message; waits while the daemon takes no more, or while the
         session reconnects. With `self_discard` this session does not get the message even if it is a member.
+        With `resilience` an agreed message is delivered once so many daemons are known to hold it.
         Raises NoQuorum if this session knows that a group of which it is a member has no quorum; messages
         that meet that on their way come back in a `NotSent`.
         """
@@ -84,7 +86,7 @@ class Session(ThreadedSession):
             if self._loss is not None or self._end_reason is not None or self._closed:
                 self._wait_present()
             send_queue = self._send_queue
-            send_queue.add(groups, payload, service, tag, self_discard)
+            send_queue.add(groups, payload, service, tag, self_discard, resilience)
             if send_queue.queued_bytes:
                 self._write()
             elif send_queue.open_count == 1:
@@ -99,6 +101,7 @@ class Session(ThreadedSession):
         tag: int = 0,
         self_discard: bool = False,
         batch: BatchStamp | None = None,
+        resilience: Resilience | None = None,
     ) -> None:
         """Send each of `payloads` as a message of its own, in order; faster than one `send` for each.
 
@@ -107,18 +110,18 @@ class Session(ThreadedSession):
         receivers drop those that they had before with the same stamps.
         """
         if batch is not None:
-            self._send_batch(groups, list(payloads), service, tag, self_discard, batch)
+            self._send_batch(groups, list(payloads), service, tag, self_discard, batch, resilience)
             return
         if not isinstance(payloads, list | tuple):
             for payload in payloads:
-                self.send(groups, payload, service, tag=tag, self_discard=self_discard)
+                self.send(groups, payload, service, tag=tag, self_discard=self_discard, resilience=resilience)
             return
         with self._sending:
             send_queue = self._send_queue
             try:
                 for payload in payloads:
                     self._wait_present()
-                    send_queue.add(groups, payload, service, tag, self_discard)
+                    send_queue.add(groups, payload, service, tag, self_discard, resilience)
                     if send_queue.queued_bytes:
                         self._write()
             finally:
@@ -133,13 +136,16 @@ class Session(ThreadedSession):
         tag: int,
         self_discard: bool,
         batch: BatchStamp,
+        resilience: Resilience | None,
     ) -> None:
         at = 0
         with self._sending:
             while at < len(payloads):
                 self._wait_present()
                 some = payloads[at : at + limits.BUNDLE_MESSAGES_MAX]
-                at += self._send_queue.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
+                at += self._send_queue.add_batch(
+                    groups, some, service, tag, self_discard, batch.moved(at), resilience
+                )
                 self._write()
 
     def flush(self) -> None:

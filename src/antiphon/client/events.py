@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from antiphon.service import Service
-from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Left, Message, Resilience, SlowReceiver, TransitionalSignal, View
 
 
 class Sent(Struct, frozen=True):
@@ -14,6 +14,7 @@ class Sent(Struct, frozen=True):
     service: Service
     tag: int = 0
     self_discard: bool = False
+    resilience: Resilience | None = None
 
 
 class Reconnected(Struct, frozen=True):

@@ -30,7 +30,7 @@ from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event
 from antiphon.errors import BadFrame, Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp, Minimum, Time
+from antiphon.types import BatchStamp, Minimum, Resilience, Time
 from antiphon.wire import frames
 
 WRITE_BYTES = limits.BUNDLE_TARGET_BYTES // 2
@@ -131,18 +131,20 @@ class Session(SessionBase):
         *,
         tag: int = 0,
         self_discard: bool = False,
+        resilience: Resilience | None = None,
     ) -> None:
         """Send one message to a group, a private name, or several of them.
 
         Returns when the library has taken the message; waits while the daemon takes no more, or while the
         session reconnects. With `self_discard` this session does not get the message even if it is a member.
+        With `resilience` an agreed message is delivered once so many daemons are known to hold it.
         Raises NoQuorum if this session knows that a group of which it is a member has no quorum; messages
         that meet that on their way come back in a `NotSent`.
         """
         while self._sends_wait:
             await self._wait_turn()
         send_queue = self._send_queue
-        send_queue.add(groups, payload, service, tag, self_discard)
+        send_queue.add(groups, payload, service, tag, self_discard, resilience)
         if send_queue.queued_bytes or not self._gathers:
             self._push()
 
@@ -155,6 +157,7 @@ class Session(SessionBase):
         tag: int = 0,
         self_discard: bool = False,
         batch: BatchStamp | None = None,
+        resilience: Resilience | None = None,
     ) -> None:
         """Send each of `payloads` as a message of its own, in order; faster than one `send` for each.
 
@@ -169,14 +172,16 @@ class Session(SessionBase):
                 while self._sends_wait:
                     await self._wait_turn()
                 some = waiting[at : at + limits.BUNDLE_MESSAGES_MAX]
-                at += send_queue.add_batch(groups, some, service, tag, self_discard, batch.moved(at))
+                at += send_queue.add_batch(
+                    groups, some, service, tag, self_discard, batch.moved(at), resilience
+                )
                 self._push()
             return
         add = send_queue.add
         for payload in payloads:
             while self._sends_wait:
                 await self._wait_turn()
-            add(groups, payload, service, tag, self_discard)
+            add(groups, payload, service, tag, self_discard, resilience)
             if send_queue.queued_bytes or not self._gathers:
                 self._push()
 

@@ -17,8 +17,9 @@ from antiphon.service import Service
 from antiphon.trace import Event, Identity, LockState, Record, ViewNumber
 from antiphon.trace.bearers import Bearers
 from antiphon.trace.watcher import SERVICE_WORDS
-from antiphon.types import Lock, LockCause, LockChanged, ViewId
+from antiphon.types import Lock, LockCause, LockChanged, Resilience, ViewId
 from antiphon.wire import bundle, frames
+from antiphon.wire.resilience import extension
 
 Delivery = tuple[Identity, str, tuple[str, ...], int, int]
 """One message of a bundle as the trace tells it: identity, service, groups, checksum, lts."""
@@ -136,14 +137,22 @@ class Client:
         self._ask(frames.Leave(group), [self._record(Event.LEAVE, (group,))])
 
     def send(
-        self, groups: tuple[str, ...], service: Service, payloads: Sequence[bytes], self_discard: bool = False
+        self,
+        groups: tuple[str, ...],
+        service: Service,
+        payloads: Sequence[bytes],
+        self_discard: bool = False,
+        resilience: Resilience | None = None,
     ) -> None:
         """Queue one bundle; it counts as sent when the daemon reads it."""
         names = self._names_of.get(groups)
         if names is None:
             names = self._names_of[groups] = bundle.names_area(self.name, groups)
         flags = int(bundle.Flag.SELF_DISCARD) if self_discard else 0
-        frame = bytearray().join(bundle.encode(names, len(groups), service, payloads, flags=flags))
+        asked = () if resilience is None else (extension(resilience),)
+        frame = bytearray().join(
+            bundle.encode(names, len(groups), service, payloads, flags=flags, extensions=asked)
+        )
         records = []
         for body in payloads:
             record = self._record(Event.SEND, groups)

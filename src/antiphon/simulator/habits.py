@@ -3,8 +3,10 @@
 from msgspec import Struct, structs
 
 from antiphon.service import Service
+from antiphon.types import Resilience
 
 EVERY_SERVICE = tuple(Service)
+RESILIENCES: tuple[Resilience, ...] = (1, 2, 3, "majority", "total")
 
 
 class Habits(Struct, frozen=True, omit_defaults=True):
@@ -17,6 +19,8 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     joins: int = 1
     """How many of them it joins at first."""
     services: tuple[Service, ...] = EVERY_SERVICE
+    resilient: float = 0.0
+    """Probability that an agreed message asks for a resilience, any of `RESILIENCES`."""
     size_max_bytes: int = 2_000
     large: float = 0.0
     """Probability of a message of up to `large_bytes`."""

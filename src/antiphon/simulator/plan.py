@@ -193,6 +193,12 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         clients = (structs.replace(client, habits=client.habits.causal()) for client in self.clients)
         return structs.replace(self, clients=tuple(clients))
 
+    def resilient(self) -> "Plan":
+        """The same plan, with a third of all agreed messages resilient."""
+        habits = (structs.replace(client.habits, resilient=1 / 3) for client in self.clients)
+        clients = (structs.replace(one, habits=new) for one, new in zip(self.clients, habits, strict=True))
+        return structs.replace(self, clients=tuple(clients))
+
     def ordered(self, order: OrderName | None) -> "Plan":
         """The same plan for a cluster with this order; None: with its own."""
         return (

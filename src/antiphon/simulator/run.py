@@ -28,18 +28,21 @@ def run_seed(
     trace_dir: Path | None = None,
     order: OrderName | None = None,
     causal: bool = False,
+    resilience: bool = False,
 ) -> Outcome:
     """One run and its verdict; an exception inside it is part of the outcome. With `order` all daemons have
-    that one, whatever the scenario says; with `causal` a third of all messages is causal."""
+    that one, whatever the scenario says; with `causal` a third of all messages is causal; with `resilience`
+    a third of the agreed ones is resilient."""
     if scenario not in SCENARIOS:
         plan_of(scenario, seed)  # says which are known
-    make = partial(_varied, scenario, seed, order, causal)
+    make = partial(_varied, scenario, seed, order, causal, resilience)
     return _judged(make, seed, scenario, trace_dir)
 
 
-def _varied(scenario: str, seed: int, order: OrderName | None, causal: bool) -> Plan:
+def _varied(scenario: str, seed: int, order: OrderName | None, causal: bool, resilience: bool) -> Plan:
     plan = plan_of(scenario, seed).ordered(order)
-    return plan.causal() if causal else plan
+    plan = plan.causal() if causal else plan
+    return plan.resilient() if resilience else plan
 
 
 def run_plan(plan: Plan, trace_dir: Path | None = None) -> Outcome:
@@ -98,12 +101,20 @@ def run_seeds(
     trace_dir: Path | None = None,
     order: OrderName | None = None,
     causal: bool = False,
+    resilience: bool = False,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Summary:
     """Many runs, `jobs` at a time; `progress` hears of each in the order of the seeds."""
     started_s = perf_counter()
     summary = Summary(scenario)
-    run = partial(run_seed, scenario=scenario, trace_dir=trace_dir, order=order, causal=causal)
+    run = partial(
+        run_seed,
+        scenario=scenario,
+        trace_dir=trace_dir,
+        order=order,
+        causal=causal,
+        resilience=resilience,
+    )
     for outcome in _outcomes(seeds, run, jobs):
         summary.add(outcome)
         if progress is not None:

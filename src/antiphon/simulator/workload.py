@@ -2,10 +2,11 @@
 
 from random import Random
 
+from antiphon.service import Service
 from antiphon.simulator.client import Client, payload
-from antiphon.simulator.habits import Habits
+from antiphon.simulator.habits import RESILIENCES, Habits
 from antiphon.simulator.world import World
-from antiphon.types import private_name
+from antiphon.types import Resilience, private_name
 
 SUCCESSION_US = 20_000
 """The most that a successor waits before it asks, again and again, for the name of the session before it."""
@@ -37,6 +38,7 @@ class Actor:
         self._locking: Random = world.chance(f"locks of client {name}")
         # Messages are the same however they are divided into bundles.
         self._division: Random = world.chance(f"bundles of client {name}")
+        self._asking: Random = world.chance(f"resilience of client {name}")
 
     def start(self, from_us: int, within_us: int) -> None:
         """It comes at the time of its habits, or else at any within the given span."""
@@ -187,7 +189,13 @@ class Actor:
         service, self_discard = random.choice(habits.services), random.random() < habits.self_discard
         is_single = len(payloads) > 1 and self._division.random() < habits.singly
         for bundle in [[body] for body in payloads] if is_single else [payloads]:
-            client.send(groups, service, bundle, self_discard)
+            client.send(groups, service, bundle, self_discard, self._resilience(service))
+
+    def _resilience(self, service: Service) -> Resilience | None:
+        resilient = self._habits.resilient
+        if service is not Service.AGREED or not resilient or self._asking.random() >= resilient:
+            return None
+        return self._asking.choice(RESILIENCES)
 
     def _size(self) -> int:
         random = self._random

@@ -52,7 +52,8 @@ def event_schema() -> Any:
         "checksum": number, "self_discard": flag, "views_wanted": flag, "members": texts,
         "transitional": texts, "changed": texts, "cause": text, "buffers": MapType(text, numbers),
         "incarnation": number, "daemon_view": number, "incarnations": numbers, "links": ArrayType(texts),
-        "bundle": numbers, "lts": number, "place": number, "is_loose": flag, "destinations": texts,
+        "bundle": numbers, "lts": number, "place": number, "is_loose": flag, "resilience": text,
+        "destinations": texts,
         "state": text, "reason": text, "parts": ArrayType(texts), "bound_us": number, "peer": text,
         "link": MapType(text, DoubleType()), "clock": MapType(text, number), "true_us": number,
         "format": text, _TORN: text,
@@ -145,7 +146,7 @@ def _defaults() -> "dict[str, Column]":
     empty = F.array()
     lists = "groups views members transitional changed incarnations links destinations parts"
     return {
-        **otherwise("process daemon service cause state reason peer", ""),
+        **otherwise("process daemon service resilience cause state reason peer", ""),
         **otherwise("checksum incarnation daemon_view lts place bound_us", 0),
         **otherwise("count", 1),
         **otherwise("self_discard is_loose", False),

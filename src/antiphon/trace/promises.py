@@ -189,6 +189,12 @@ SAFE_OF_DAEMONS = Promise(
     "a safe bundle is delivered only when all of its destinations in the view have it, and then all of "
     "them deliver it; after the signal, all who come along do",
 )
+RESILIENCE_OF_DAEMONS = Promise(
+    "resilience",
+    "resilient messages (daemons)",
+    "a resilient bundle is delivered before the signal only when as many of its destinations in the view "
+    "have it as its sender asked for, or all of them, and then so many deliver it unless they crash",
+)
 SELF_DELIVERY = Promise(
     "2.15",
     "self delivery",

@@ -122,6 +122,9 @@ class Record(Struct, omit_defaults=True, gc=False):
     lts: int = 0
     """The lts of the bundle in ssend, sdeliver and hold, and of the bundle that brought the message in
     deliver."""
+    resilience: str = ""
+    """Ssend, hold and sdeliver: how many daemons must hold the bundle before it is delivered, as its sender
+    asked: a number, "majority" or "total"."""
     causes: int = 0
     """Ssend: how many causes the history of the bundle names."""
     floor: int = 0

@@ -11,6 +11,7 @@ from antiphon.trace.records import Bundle, Event, Identity, Record
 from antiphon.wire.after import after_of
 from antiphon.wire.bundle import Flag, Header, parse_names
 from antiphon.wire.history import history_of
+from antiphon.wire.resilience import asked_of
 
 UNSPOKEN = Flag.LATE | Flag.CONTROL | Flag.ORDER
 """Bundles in which daemons help one another; nothing above the membership hears of them."""
@@ -124,6 +125,8 @@ class Watcher(Observer):
             if event is Event.SSEND:
                 _note_history(record, header)
             after = after_of(header)
+            asked = asked_of(header.extensions)
+            record.resilience = "" if asked is None else str(asked)
             record.is_loose = after is not None and after.is_loose and header.service < Service.AGREED
         self._records.append(record)
 

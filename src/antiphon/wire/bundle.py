@@ -52,6 +52,7 @@ from antiphon.errors import BadFrame, UsageError
 from antiphon.service import CAUSAL, Service
 from antiphon.types import BatchStamp, Envelope, Message, check_stamp
 from antiphon.wire import extensions as extension_fields
+from antiphon.wire import resilience
 from antiphon.wire.extensions import CLIENT_TYPES, Extension
 
 FRAME_KIND_BUNDLE = 1
@@ -270,6 +271,7 @@ def parse(bundle: bytes | bytearray | memoryview) -> Header:
         if extensions_bytes > limits.EXTENSIONS_MAX_BYTES:
             raise BadFrame("bundle: too many extensions")
         extensions = extension_fields.parse(bytes(bundle[names_end : names_end + extensions_bytes]))
+        resilience.check(extensions, known_service, not flags & _DAEMON_FLAGS)
     return Header(
         length, known_service, flags, names, message_count, tag,
         daemon, session, incarnation, sequence, number, previous, lts, aru, destinations, sent_us, marks,
@@ -483,5 +485,6 @@ def decode(bundle: bytes | memoryview) -> list[Message]:
     envelope = Envelope(
         sender, tuple(groups), header.service, header.tag,
         header.daemon, header.incarnation, header.session, sequence, header.lts, header.sent_us, batch,
+        resilience.asked_of(header.extensions) if header.extensions else None,
     )  # fmt: skip
     return list(map(Message, bodies, repeat(envelope), range(len(bodies))))

@@ -13,8 +13,8 @@ does not know, too. A type that is not known and may not be skipped makes the bu
 change what the bundle means.
 
 Who may write what: daemons write HISTORY (`wire.history`), SEQUENCER and AFTER (`wire.after`). A daemon
-refuses a client's bundle that has extensions (`bundle.parse_from_client`), but for types in CLIENT_TYPES, of
-which there are none.
+refuses a client's bundle that has extensions (`bundle.parse_from_client`), but for types in CLIENT_TYPES:
+RESILIENCE (`wire.resilience`).
 
 The papers leave the layout of messages open; they need such fields for a causal history (NAVTECH), a
 resilience level (RMP 3.2) and the place of a message that another daemon orders (InterGroup).
@@ -36,9 +36,11 @@ SEQUENCER = 0x10
 A bundle that has it is not born with its place."""
 AFTER = 0x11
 """The bundles of passive sources that come before it (`wire.after`)."""
-KNOWN_TYPES: frozenset[int] = frozenset((HISTORY, SEQUENCER, AFTER))
+RESILIENCE = 0x12
+"""How many daemons must hold the bundle before it is delivered (`wire.resilience`)."""
+KNOWN_TYPES: frozenset[int] = frozenset((HISTORY, SEQUENCER, AFTER, RESILIENCE))
 """Types that this version understands."""
-CLIENT_TYPES: frozenset[int] = frozenset()
+CLIENT_TYPES: frozenset[int] = frozenset((RESILIENCE,))
 """The known types that a client may write."""
 
 _HEAD = Layout("!HH")

@@ -66,7 +66,8 @@ class Engine:
         """Whether this daemon is its segment's representative."""
         site = config.site_of(me)
         make = ORDERS[settings.order]
-        self.order: Order = make(config.daemon_count, me, self.segments, view.id, clock, site)
+        sites = [config.site_of(segment[0]) for segment in self.segments]
+        self.order: Order = make(config.daemon_count, me, self.segments, view.id, clock, site, sites)
         self._has_roles = settings.order != "symmetric"
         self._look_us = 0  # not before this
         self.histories = Histories(me, site, self.order, Counter(map(config.site_of, view.members)))

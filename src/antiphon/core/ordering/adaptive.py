@@ -53,6 +53,7 @@ from antiphon.core.ordering.tickets import TicketBook
 from antiphon.core.ordering.told import (
     Change,
     Confirmation,
+    Delivered,
     Seen,
     Tickets,
     Told,
@@ -93,9 +94,10 @@ class AdaptiveOrder(SymmetricOrder):
         start: int = 0,
         clock: int = 0,
         site: int = 0,
+        sites: Sequence[int] | None = None,
     ) -> None:
         """See `symmetric.SymmetricOrder`."""
-        super().__init__(daemons, me, segments, start, clock, site)
+        super().__init__(daemons, me, segments, start, clock, site, sites)
         self.start = self.lines.agreed
         self._site = site
         self.changes = RoleChanges(me, self._segments, self.contiguous, lambda: self.lines.clock)
@@ -105,7 +107,7 @@ class AdaptiveOrder(SymmetricOrder):
             self.lines, self.roles.active, self.sequencer.reserved
         )
         self.to_tell = self._outbox = OrderOutbox(self)
-        self.book = TicketBook(me, self.contiguous)
+        self.book = TicketBook(me, self.contiguous, self.resilience.is_urgent)
         self.dependencies = Dependencies(self.source, self.contiguous)
         self.is_over = False
         self._unread: dict[int, list[tuple[int, Entry, Told]]] = {source: [] for source in self._sources}
@@ -293,7 +295,7 @@ class AdaptiveOrder(SymmetricOrder):
                 self.needs_lts = needs_lts
         elif not entry.place:
             self.needs_lts, self.needs_aru = needs_lts, needs_aru
-        elif is_passive and header.service is not SAFE and not header.flags & ~Flag.CLIENT:
+        elif is_passive and not self._waits_for_arus(entry) and not header.flags & ~Flag.CLIENT:
             self.needs_lts = needs_lts  # nobody waits for a passive source
 
     def _place(self, entry: Entry, in_order: bool) -> None:
@@ -321,11 +323,16 @@ class AdaptiveOrder(SymmetricOrder):
         if entry.waits_for_others:
             self._cap()
         heappush(self._order, (place, entry))
-        is_urgent = header.service is SAFE or header.flags & ~Flag.CLIENT & ~Flag.ORDER
+        is_urgent = self._waits_for_arus(entry) or header.flags & ~Flag.CLIENT & ~Flag.ORDER
         if place > self.needs_lts and (is_urgent or not self.changes.is_passive):
             self.needs_lts = place
         if place > self.needs_aru and is_urgent:
             self.needs_aru = place
+
+    def _waits_for_arus(self, entry: Entry) -> bool:
+        """Whether somebody delivers a bundle only when others have announced an aru: so much has to come from
+        all sources."""
+        return entry.header.service is SAFE or self.resilience.is_urgent(entry)
 
     def _may_overtake(self, entry: Entry, in_order: bool) -> bool:
         return not needs_ticket(entry.header) and super()._may_overtake(entry, in_order)
@@ -342,6 +349,8 @@ class AdaptiveOrder(SymmetricOrder):
                 if told.is_urgent:
                     self.needs_lts = max(self.needs_lts, entry.header.lts)
                     self.needs_aru = max(self.needs_aru, entry.header.lts)
+            elif isinstance(told, Delivered):
+                self.resilience.has_delivered(entry.daemon, told.place)
             elif isinstance(told, Seen):
                 self.dependencies.need(entry.header.lts, told.newest)
             elif isinstance(told, Change):
@@ -423,11 +432,18 @@ class AdaptiveOrder(SymmetricOrder):
         if header.flags & _GROUPS_FLAGS and place > self._lines.come:
             return False
         ticket = self.book.of(entry) if needs_ticket(header) else None
-        if ticket is None:
-            return header.service is not SAFE or place <= lines.stable
         if header.service is SAFE:
-            return 0 < ticket.confirmed_lts <= lines.stable
-        return self.book.is_certain(entry, ticket, lines.stable)
+            return place <= lines.stable if ticket is None else 0 < ticket.confirmed_lts <= lines.stable
+        if ticket is not None and not self.book.is_certain(entry, ticket, lines.stable):
+            return False
+        if not self.resilience.waiting:
+            return True
+        held_lts = header.lts if ticket is None else ticket.confirmed_lts
+        if not self.resilience.is_reached(entry, held_lts, lines):
+            return False
+        if self._lines.come < held_lts:  # arus will not pass it soon
+            self.resilience.reached_early(entry)
+        return True
 
     @property
     def _has_tickets(self) -> bool:

@@ -26,6 +26,7 @@ from antiphon.wire.packet import Skip, Update
 
 if TYPE_CHECKING:
     from antiphon.core.ordering.causal import CausalQueue
+    from antiphon.core.ordering.resilience import Resilience
 
 Sender = tuple[int, int]
 """A daemon and its session."""
@@ -110,6 +111,8 @@ class Order(Protocol):
     """Called with the header of each bundle when it comes in."""
     causal: "CausalQueue"
     """The bundles that have histories: those whose past is done are delivered ahead of their places."""
+    resilience: "Resilience"
+    """The bundles that wait, in their places, until enough daemons hold them."""
 
     # Numbering: these are read, and the turn is given and taken, by the site link of our segment -------
 
@@ -299,8 +302,15 @@ class Order(Protocol):
 
 class MakeOrder(Protocol):
     """How the order of a view is made: one with `segments`, of `daemons` in all, that began at `start`, for a
-    daemon at `site`."""
+    daemon at `site`; `sites` has that of each segment."""
 
     def __call__(
-        self, daemons: int, me: int, segments: tuple[Segment, ...], start: int, clock: int, site: int
+        self,
+        daemons: int,
+        me: int,
+        segments: tuple[Segment, ...],
+        start: int,
+        clock: int,
+        site: int,
+        sites: Sequence[int],
     ) -> Order: ...

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from antiphon.core.ordering.told import encode_told
+from antiphon.core.ordering.told import Delivered, encode_told
 
 if TYPE_CHECKING:
     from antiphon.core.ordering.adaptive import AdaptiveOrder
@@ -20,7 +20,7 @@ class OrderOutbox:
         if order.is_over:
             return 0
         changes, book = order.changes, order.book
-        wanted = len(changes.wanted) + bool(book.to_confirm)
+        wanted = len(changes.wanted) + bool(book.to_confirm) + bool(order.resilience.to_tell)
         return wanted + changes.must_reassign + changes.sequencer.has_wanted()
 
     def popleft(self) -> bytes:
@@ -31,6 +31,8 @@ class OrderOutbox:
             return changes.wanted.popleft()
         if order.book.to_confirm:
             return encode_told(order.book.confirmation())
+        if order.resilience.to_tell:
+            return encode_told(Delivered(order.resilience.take_to_tell()))
         if changes.must_reassign:
             return changes.reassign(order.book.highest.get(order.source, 0))
         return encode_told(changes.sequencer.give_tickets())

@@ -3,12 +3,17 @@
 Follows: thesis 6.1.9, figure 6.12 (the STATETRANS message).
 """
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.core.ordering.ranges import Ranges, StampedRanges
+from antiphon.core.ordering.entry import Entry
+from antiphon.core.ordering.ranges import Ranges, StampedRanges, to_ranges
+from antiphon.core.ordering.sources import Source
 from antiphon.errors import BadFrame
+from antiphon.service import CAUSAL
 
 
 class SourceState(Struct, frozen=True, array_like=True):
@@ -39,6 +44,24 @@ class OrderState(Struct, frozen=True, array_like=True):
     stable: int
     """Its stable line."""
     sources: tuple[SourceState, ...]
+
+
+def state_of(
+    number: int, source: Source, lts: int, highest: int, retained: Iterable[Entry], delivered_line: int
+) -> SourceState:
+    """What is known of the source with a number, of which `retained` are bundles and `highest` is the number
+    of the last one that is known to exist. Bundles were delivered in their places up to `delivered_line`."""
+    ahead = sorted((first, last, stamp) for first, (last, stamp, _) in source.ahead.items())
+    numbers = sorted((entry.header.number, _has_overtaken(entry, delivered_line)) for entry in retained)
+    return SourceState(
+        number, source.contiguous, lts, highest, tuple(ahead),
+        to_ranges([one for one, _ in numbers]), to_ranges([one for one, overtook in numbers if overtook]),
+    )  # fmt: skip
+
+
+def _has_overtaken(entry: Entry, delivered_line: int) -> bool:
+    """Whether a bundle was delivered ahead of its place."""
+    return entry.delivered and entry.place > delivered_line and entry.header.service is CAUSAL
 
 
 encode_state = msgspec.msgpack.Encoder().encode

@@ -24,10 +24,10 @@ from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
 from antiphon.core.ordering.order import Ending, RoleNow, Sender, Telling
-from antiphon.core.ordering.ranges import to_ranges
+from antiphon.core.ordering.resilience import Resilience
 from antiphon.core.ordering.sources import Source
 from antiphon.core.ordering.stability import Lines
-from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state
+from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, state_of
 from antiphon.core.overlay.topology import Segment
 from antiphon.service import CAUSAL, RELIABLE, SAFE
 from antiphon.wire.bundle import Flag, Header
@@ -52,9 +52,10 @@ class SymmetricOrder:
         start: int = 0,
         clock: int = 0,
         site: int = 0,
+        sites: Sequence[int] | None = None,
     ) -> None:
         """The order of the view with `segments` (of `daemons` in all), which began at the lts `start`, for a
-        daemon at `site`."""
+        daemon at `site`; `sites` has that of each segment, and unless it is given each has its own."""
         if segments is None:
             segments = tuple((daemon,) for daemon in range(daemons))
         mine = next(segment for segment in segments if me in segment)
@@ -100,6 +101,7 @@ class SymmetricOrder:
         self.moved = False
         """Whether anything came in since `advance`."""
         self.causal = CausalQueue(site, self._deliver)
+        self.resilience = Resilience(me, segments, range(len(segments)) if sites is None else sites)
 
     # The clock --------------------------------------------------------------------------------------------
 
@@ -299,6 +301,8 @@ class SymmetricOrder:
                 self.needs_lts = lts
             if lts > self.needs_aru and (header.service is SAFE or is_daemons):
                 self.needs_aru = lts
+        if header.extensions and self.resilience.came(entry) and lts > self.needs_aru:
+            self.needs_aru = lts
         if self.observer is not None:
             self.observer(header)
         size = len(entry.bundle)
@@ -425,6 +429,8 @@ class SymmetricOrder:
                 if place > lines.stable_elsewhere:
                     break
                 self._vouch_again()
+            if self.resilience.waiting and not self.resilience.is_reached(entry, entry.header.lts, lines):
+                break
             heappop(order)
             self.delivered_line = place
             self._deliver(entry)
@@ -549,23 +555,11 @@ class SymmetricOrder:
     def tell_source(self, source: int) -> SourceState:
         """What is known here of one source's bundles."""
         known = self._sources[source]
-        ahead = sorted((first, last, lts) for first, (last, lts, _) in known.ahead.items())
-        highest = self._greatest(source, known)
-        retained = sorted(entry.header.number for _, entry in self._retained if entry.source == source)
         lts = self.lines.complete(source)
         if source == self.source and self._is_complete:
             lts = self.lines.clock
-        overtook = sorted(
-            entry.header.number
-            for _, entry in self._retained
-            if entry.source == source
-            and entry.delivered
-            and entry.place > self.delivered_line
-            and entry.header.service is CAUSAL
-        )
-        return SourceState(
-            source, known.contiguous, lts, highest, tuple(ahead), to_ranges(retained), to_ranges(overtook)
-        )
+        retained = [entry for _, entry in self._retained if entry.source == source]
+        return state_of(source, known, lts, self._greatest(source, known), retained, self.delivered_line)
 
     def has(self, source: int, number: int) -> bool:
         """Whether a bundle has come, or is known to be for other sites."""

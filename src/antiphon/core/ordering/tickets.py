@@ -35,10 +35,17 @@ class Ticket(Struct):
 class TicketBook:
     """What one daemon knows of tickets."""
 
-    def __init__(self, me: int, contiguous: Callable[[int], int]) -> None:
-        """`contiguous` has the number up to which a source's bundles have come, or are for other sites."""
+    def __init__(
+        self,
+        me: int,
+        contiguous: Callable[[int], int],
+        is_resilient: Callable[[Entry], bool] = lambda entry: False,
+    ) -> None:
+        """`contiguous` has the number up to which a source's bundles have come, or are for other sites;
+        `is_resilient` tells whether a bundle waits until enough daemons hold it."""
         self._me = me
         self._contiguous = contiguous
+        self._is_resilient = is_resilient
         self.awaiting: dict[Key, Entry] = {}
         """What has come and has no ticket."""
         self.placed: dict[Key, Entry] = {}
@@ -48,7 +55,7 @@ class TicketBook:
         self.to_confirm: dict[int, int] = {}
         """By sequencer, the number of its newest tickets for bundles of this daemon, until that is told."""
         self.is_urgent = False
-        """Whether a confirmation is waited for by all daemons: it is for a safe bundle."""
+        """Whether a confirmation is waited for by all daemons: it is for a safe or a resilient bundle."""
         self._tickets: dict[Key, Ticket] = {}
         self._by_place: list[tuple[int, Key]] = []  # a heap of the tickets
         self._gaps: list[tuple[int, Key]] = []  # a heap of those for which something has not come
@@ -108,7 +115,7 @@ class TicketBook:
         if entry.daemon == self._me:
             before = self.to_confirm.get(ticket.sequencer, 0)
             self.to_confirm[ticket.sequencer] = max(before, ticket.number)
-            self.is_urgent = self.is_urgent or entry.header.service is SAFE
+            self.is_urgent = self.is_urgent or self._is_careful(entry)
 
     def confirm(self, daemon: int, told: Confirmation, lts: int) -> None:
         """A daemon has the tickets of its bundles up to these; its word has this lts."""
@@ -152,15 +159,20 @@ class TicketBook:
         return entry.daemon == self._me or ticket.confirmed_lts > 0 or ticket.place <= stable
 
     def first_unsafe(self, stable: int) -> int:
-        """The first place of a safe bundle that waits until its confirmation is everywhere, or 0."""
+        """The first place of a safe or resilient bundle that waits until its confirmation is everywhere, or
+        0."""
         waiting = (
             entry.place
             for key, entry in self.placed.items()
-            if entry.header.service is SAFE
+            if self._is_careful(entry)
             and not entry.delivered
             and not 0 < self._tickets[key].confirmed_lts <= stable
         )
         return min(waiting, default=0)
+
+    def _is_careful(self, entry: Entry) -> bool:
+        """Whether a bundle waits until many, or all, have its confirmation."""
+        return entry.header.service is SAFE or self._is_resilient(entry)
 
     # Forgetting -------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ Follows: NAVTECH 5.2 and 5.3 (tickets, goToActive, goToPassive, reassign).
 Deviations: tickets are given in runs of consecutive numbers, and each has a place of its own, counted from
 that of the first, which may be ahead of the sequencer's clock (`ahead`). They travel in bundles of their own,
 because a sequencer may have nothing else to send.
-Confirmations are ours, see `adaptive`. A passive source changes its sequencer by a message in the agreed
-order, too.
+Confirmations are ours, see `adaptive`, and so is what witnesses tell, see `resilience`. A passive source
+changes its sequencer by a message in the agreed order, too.
 Checked by: tests/unit/test_told.py.
 """
 
@@ -112,7 +112,14 @@ class Seen(Struct, frozen=True, array_like=True, tag=5):
     """By passive source, the greatest number of these."""
 
 
-Told = Tickets | Confirmation | Change | Reassignment | Seen
+class Delivered(Struct, frozen=True, array_like=True, tag=6):
+    """The sending daemon has delivered everything that is for it up to a place in the agreed order: whoever
+    sent a resilient bundle waits for that."""
+
+    place: int
+
+
+Told = Tickets | Confirmation | Change | Reassignment | Seen | Delivered
 
 encode_told = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Told).decode
@@ -125,7 +132,7 @@ def parse_told(entry: Entry, sources: Collection[int]) -> Told:
         told: Told = _decode(bundles.payloads(bytes(entry.bundle), entry.header)[0])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadFrame(f"order: {type(error).__name__}") from None
-    if not isinstance(told, Confirmation | Seen) and entry.daemon != entry.source:
+    if not isinstance(told, Confirmation | Seen | Delivered) and entry.daemon != entry.source:
         raise BadFrame("order: not of a representative")
     if isinstance(told, Tickets):
         _check_tickets(told, entry, sources)
@@ -134,6 +141,8 @@ def parse_told(entry: Entry, sources: Collection[int]) -> Told:
             raise BadFrame("order: too many sources")
         for source, number in told.newest:
             _check(source in sources and 0 < number <= limits.COUNTER_MAX)
+    elif isinstance(told, Delivered):
+        _check(0 < told.place <= limits.COUNTER_MAX)
     else:
         _check(told.sequencer in sources and 0 <= told.role_number <= limits.COUNTER_MAX)
         if isinstance(told, Reassignment):

@@ -18,6 +18,7 @@ from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
 from antiphon.simulator.mutants.paths import PATHS
 from antiphon.simulator.mutants.recovery import RECOVERY
+from antiphon.simulator.mutants.resilience import RESILIENCE
 from antiphon.simulator.mutants.ring import RING
 from antiphon.simulator.mutants.roles import ROLES
 from antiphon.simulator.mutants.slices import SLICES
@@ -29,5 +30,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *LOCKS,
+    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *LOCKS, *RESILIENCE,
 )  # fmt: skip

@@ -23,6 +23,7 @@ from antiphon.simulator.oracle import (
     pressure,
     quorum,
     reliable,
+    resilience,
     safe,
     same_view,
     sane_view,
@@ -45,8 +46,8 @@ PROPERTIES: tuple[Property, ...] = in_order(
     for file in (
         agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity, locks,
         membership_agreement, membership_precision, needless, no_duplication, one_order, planned_stop,
-        pressure, quorum, reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill,
-        steadiness, termination, time, transitional_set, transitional_signals, virtual_synchrony,
+        pressure, quorum, reliable, resilience, safe, same_view, sane_view, self_delivery, self_inclusion,
+        standstill, steadiness, termination, time, transitional_set, transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

@@ -22,6 +22,7 @@ from antiphon.simulator.scenarios import (
     narrow,
     poisoned,
     promises,
+    resilient,
     restless,
     roles,
     sites,
@@ -74,6 +75,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "roles": roles.roles,
     "restless": restless.restless,
     "locks": locks.locks,
+    "resilient": resilient.resilient,
 }
 
 

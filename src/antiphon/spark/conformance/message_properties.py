@@ -12,6 +12,7 @@ from antiphon.spark.conformance import (
     planned_stop,
     pressure,
     reliable,
+    resilience,
     safe,
     same_view,
     self_delivery,
@@ -26,8 +27,8 @@ MESSAGES: tuple[Property, ...] = tuple(
     prop
     for file in (
         agreed, bounded, causal, causes, deliver_integrity, fifo, no_duplication, one_order, planned_stop,
-        pressure, reliable, safe, same_view, self_delivery, standstill, termination, transitional_signals,
-        virtual_synchrony,
+        pressure, reliable, resilience, safe, same_view, self_delivery, standstill, termination,
+        transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

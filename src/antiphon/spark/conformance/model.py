@@ -382,17 +382,17 @@ class Model:
     @cached_property
     def bundle_sends(self) -> "DataFrame":
         """run, live, daemon, position, time_us, bundle, message, count, service, lts, place, rank, is_loose
-        (see `bundle_deliveries`), groups, destinations; of the term in which it was sent (null if its daemon
-        was in no view): life, incarnation, term_view, start_position, next_view, is_cut_short."""
+        (see `bundle_deliveries`), resilience, groups, destinations; of the term in which it was sent (null if
+        its daemon was in no view): life, incarnation, term_view, start_position, next_view, is_cut_short."""
         return self.landed("bundle_sends", self._placed_bundles(Event.SSEND))
 
     @cached_property
     def bundle_deliveries(self) -> "DataFrame":
         """run, live, daemon, position, time_us, bundle, message, count, service, lts, place (0 if it
-        is the lts), rank (the place, whichever it is), is_loose (it has none), groups, destinations; of the
-        term in which it was delivered (null if its daemon was in no view): life, incarnation, term_view,
-        start_position, next_view, is_cut_short; is_after_signal (the general one, or an early one for one of
-        its groups)."""
+        is the lts), rank (the place, whichever it is), is_loose (it has none), resilience (empty if none was
+        asked for), groups, destinations; of the term in which it was delivered (null if its daemon was in no
+        view): life, incarnation, term_view, start_position, next_view, is_cut_short; is_after_signal (the
+        general one, or an early one for one of its groups)."""
         return self.landed("bundle_deliveries", self._placed_bundles(Event.SDELIVER))
 
     @cached_property
@@ -405,7 +405,7 @@ class Model:
         bundles = self.of(event).select(
             "run", "live", "daemon", "position", "time_us", "bundle", "message", "count", "service",
             "lts", "place", F.when(F.col("place") > 0, F.col("place")).otherwise(F.col("lts")).alias("rank"),
-            "is_loose", "groups", "destinations",
+            "is_loose", "resilience", "groups", "destinations",
         )  # fmt: skip
         early = F.flatten(F.transform("signals", lambda one: one["groups"]))
         terms = self.daemon_terms.select(

@@ -237,15 +237,15 @@ class Traffic:
 
         run, live, bundle, source (name of the daemon that sent it; null if none did), send_position,
         source_end (see `end_of`; null if it was sent in another view than it names) and source_next_view, of
-        the term in which it was sent; service, lts, groups, destinations and message; rank (its place in the
-        order; the greatest, if it has several), places (all, if they are not just its lts; else null) and
-        is_loose (it has none); holders (array of structs: daemon, position), takers (array of structs:
-        daemon, position, is_after_signal, end, next_view of the term), contents (hash of all that makes a
-        bundle: as it was sent, the least and the greatest as it was delivered).
+        the term in which it was sent; service, lts, groups, destinations, message and resilience; rank (its
+        place in the order; the greatest, if it has several), places (all, if they are not just its lts; else
+        null) and is_loose (it has none); holders (array of structs: daemon, position), takers (array of
+        structs: daemon, position, is_after_signal, end, next_view of the term), contents (hash of all that
+        makes a bundle: as it was sent, the least and the greatest as it was delivered).
         """
         model = self._model
         content = F.xxhash64("lts", "message", "count", "service", "groups")
-        said = F.struct("service", "lts", "groups", "destinations", "message")
+        said = F.struct("service", "lts", "groups", "destinations", "message", "resilience")
         is_home = F.coalesce(F.col("term_view") == F.col("bundle")[0], F.lit(False))
         end = F.when(F.col("is_cut_short"), "cut").when(F.col("next_view").isNull(), "end").otherwise("view")
         sends = model.bundle_sends.select(
