@@ -12,7 +12,7 @@ from time import perf_counter
 from antiphon.config import OrderName
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.outcome import Outcome, Summary, counted, latencies_of, reasons_of, rounds_of
-from antiphon.simulator.plan import Plan
+from antiphon.simulator.plan import Plan, SiteProtocols
 from antiphon.simulator.play import play
 from antiphon.simulator.scenarios import SCENARIOS, plan_of
 from antiphon.simulator.stage import Stage
@@ -27,17 +27,21 @@ def run_seed(
     trace_dir: Path | None = None,
     order: OrderName | None = None,
     causal: bool = False,
+    site_protocol: SiteProtocols | None = None,
 ) -> Outcome:
     """One run and its verdict; an exception inside it is part of the outcome. With `order` all daemons have
-    that one, whatever the scenario says; with `causal` a third of all messages is causal."""
+    that one, whatever the scenario says; with `causal` a third of all messages is causal; with
+    `site_protocol` sites with several daemons have that one."""
     if scenario not in SCENARIOS:
         plan_of(scenario, seed)  # says which are known
-    make = partial(_varied, scenario, seed, order, causal)
+    make = partial(_varied, scenario, seed, order, causal, site_protocol)
     return _judged(make, seed, scenario, trace_dir)
 
 
-def _varied(scenario: str, seed: int, order: OrderName | None, causal: bool) -> Plan:
-    plan = plan_of(scenario, seed).ordered(order)
+def _varied(
+    scenario: str, seed: int, order: OrderName | None, causal: bool, site_protocol: SiteProtocols | None
+) -> Plan:
+    plan = plan_of(scenario, seed).ordered(order).inside(site_protocol)
     return plan.causal() if causal else plan
 
 
@@ -96,12 +100,20 @@ def run_seeds(
     trace_dir: Path | None = None,
     order: OrderName | None = None,
     causal: bool = False,
+    site_protocol: SiteProtocols | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Summary:
     """Many runs, `jobs` at a time; `progress` hears of each in the order of the seeds."""
     started_s = perf_counter()
     summary = Summary(scenario)
-    run = partial(run_seed, scenario=scenario, trace_dir=trace_dir, order=order, causal=causal)
+    run = partial(
+        run_seed,
+        scenario=scenario,
+        trace_dir=trace_dir,
+        order=order,
+        causal=causal,
+        site_protocol=site_protocol,
+    )
     for outcome in _outcomes(seeds, run, jobs):
         summary.add(outcome)
         if progress is not None:
