@@ -114,7 +114,7 @@ class TokenSite(SiteLink):
         self._named_by: int | None = None  # who named us, until we have confirmed it or passed the token on
         self._pending: SiteAck | None = None  # it names us, and something that it counts is missing here
         self._has_token = me == members[0]
-        self._to_go = len(members) - 1 if self._has_token else 0
+        self._to_go = len(members) if self._has_token else 0
         self._wanting: set[int] = set()
         self._passed: bytes | None = None  # our acknowledgement, until the next site is known to have it
         self._passed_serial, self._passed_to = 0, me

@@ -30,6 +30,7 @@ from antiphon.simulator.scenarios import (
     stops,
     streams,
     swarm,
+    tokens,
     twins,
     uneven,
     upheaval,
@@ -72,6 +73,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "clocks": clocks.clocks,
     "roles": roles.roles,
     "restless": restless.restless,
+    "tokens": tokens.tokens,
 }
 
 
