@@ -126,9 +126,14 @@ def parse_confirm(body: bytes) -> Confirm:
     return Confirm(*_CONFIRM.unpack(body))
 
 
+def repair_start(sender: int) -> bytes:
+    """What stands before the items in the body of a REPAIR packet."""
+    return _REPAIR.pack(sender)
+
+
 def encode_repair(data: Data) -> bytes:
     """The body of a REPAIR packet that repeats one data packet of another member."""
-    return _REPAIR.pack(data.head.sender) + b"".join(part for item in data.items for part in _encoded(item))
+    return repair_start(data.head.sender) + b"".join(part for item in data.items for part in _encoded(item))
 
 
 def _encoded(item: Item) -> list[bytes | memoryview]:

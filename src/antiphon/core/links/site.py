@@ -204,3 +204,7 @@ class SiteLink(Carrier):
     @abstractmethod
     def round_us(self) -> int:
         """How long it takes until every daemon of the segment has had the turn, while all want it."""
+
+    def figures(self) -> dict[str, int]:
+        """What `antiphon status` shows of this protocol, besides what all have."""
+        return {}

@@ -17,12 +17,10 @@ Deviations:
   carry theirs; it is cumulative, and one that was lost is not asked for
 - the token rests where it was last needed: who sends again and again does not wait for it at all
 - a null acknowledgement is sent 5 ms after the last bundle where RMP waits for a second, and at once if a
-  safe message waits for it; and then the token goes round once, without a stop. That round, repeated once in
-  a while, also shows that all are alive
+  safe message waits for it; then the token goes round once. Such a round now and then is the sign of life
 - a member tells its aru with the token, because stability counts the bundles of other sites, too
 - fault recovery (4.4) is that of the daemon membership: a token site that is silent is found as any mate is
-Checked by: tests/paper/test_token_site.py, tests/unit/test_site_window.py, the oracle's rules in the
-simulator.
+Checked by: tests/paper/test_token_site.py, the oracle's rules in the simulator.
 """
 
 from collections.abc import Mapping
@@ -171,6 +169,11 @@ class TokenSite(SiteLink):
     def round_us(self) -> int:
         """How long the token takes for a round in which nobody keeps it."""
         return self._round_us
+
+    def figures(self) -> dict[str, int]:
+        """The window, and what is kept for others."""
+        kept = sum(map(len, self._kept.values()))
+        return {"window_packets": int(self.window.packets), "kept_packets": kept}
 
     @property
     def is_quiet(self) -> bool:
@@ -364,16 +367,18 @@ class TokenSite(SiteLink):
         return chosen[asked - 1] if asked <= len(chosen) else EVERYBODY
 
     def _answer(self, who: int, nack: SiteNack, now_us: int) -> None:
-        mate = self.mates[who]
         room = limits.SITE_ANSWER_PACKETS
         for sender, first, count in nack.missing:
-            if sender == self._me and count and first <= self.window.sent:
-                last = min(first + count - 1, self.window.sent)
-                self.counters["window_halvings"] += self.window.lost(last)
-            if nack.answers not in (self._me, EVERYBODY):
-                continue
-            for number in range(first, first + min(count, room)):
-                room -= self._send_again(sender, number, who, mate, now_us)
+            if sender not in self._place:
+                raise BadPacket("site nack: of no segment of ours")
+            begin = max(first, self._stable[self._place[sender]] + 1)
+            newest = self.window.sent if sender == self._me else self.receptions[sender].highest
+            wanted = range(begin, min(first + count, newest + 1))
+            if sender == self._me and wanted:
+                self.counters["window_halvings"] += self.window.lost(wanted[-1])
+            if nack.answers in (self._me, EVERYBODY):
+                for number in wanted[:room]:
+                    room -= self._send_again(sender, number, who, self.mates[who], now_us)
 
     def _send_again(self, sender: int, number: int, who: int, mate: SiteMate, now_us: int) -> bool:
         """Send a packet again to the mate that lacks it, if it is here."""
@@ -385,7 +390,7 @@ class TokenSite(SiteLink):
             if now_us - since_us > self._suspect_us:
                 self._fail(mate, "it asked for one packet for too long")
         else:
-            kept = self._kept[sender].packet(number) if sender in self._kept else None
+            kept = self._kept[sender].packet(number)
             if kept is None:
                 return False
             self.counters["repairs"] += 1
@@ -490,11 +495,9 @@ class TokenSite(SiteLink):
     def _next_wanting(self) -> int:
         """The member that gets the token, of those that want it; or one that has not had it for long,
         because stability waits for all."""
-        oldest = min(range(len(self.members)), key=lambda place: self._passes[place][0])
-        if self.members[oldest] != self._me and (
-            self._passes[oldest][0] < self._serial - 2 * len(self.members)
-        ):
-            return self.members[oldest]
+        oldest = min(self._others, key=lambda member: self._passes[self._place[member]][0])
+        if self._passes[self._place[oldest]][0] < self._serial - 2 * len(self.members):
+            return oldest
         member = self._after(self._me)
         while member not in self._wanting:
             member = self._after(member)

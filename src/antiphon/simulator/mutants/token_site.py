@@ -84,7 +84,7 @@ TOKEN_SITE: tuple[Mutant, ...] = (
         frozenset(("2.14",)), TokenSite, "_raise_stable", _a_pass_too_early, "tokens", seeds=40,
     ),
     Mutant(
-        "repeated token counts", "an acknowledgement that is repeated makes its receiver the token site again",
+        "repeated token counts", "a repeated acknowledgement makes its receiver the token site again",
         frozenset(("2.5", "2.7", "2.10", "2.13", "2.17")), TokenSite, "_receive_ack", _repeated_token_counts,
         "tokens", seeds=40,
     ),
