@@ -6,12 +6,12 @@ from random import Random
 import pytest
 from msgspec import structs
 from ring_world import LAN_US
-from small_worlds import HELLO_US, SIGNS, VIEW
+from small_worlds import HELLO_US, SIGNS, VIEW, Cluster
 from token_site_world import TokenSiteWorld
 
 from antiphon import limits
 from antiphon.core.links.link import LinkState
-from antiphon.core.links.token_site import NULL_ACK_US
+from antiphon.core.links.token_site import NULL_ACK_ROUNDS, NULL_ACK_US
 from antiphon.errors import BadPacket
 from antiphon.wire import packet, token_site
 from antiphon.wire.packet import EVERYBODY, Data, Packet, PacketKind
@@ -156,6 +156,34 @@ def test_members_that_want_the_token_get_it_one_after_another():
         holders.append(world.holder)
     assert sorted(holders) == [1, 2, 3]
     assert world.now_us < 40 * LAN_US
+
+
+@pytest.mark.parametrize(("senders", "share"), [((1,), 0.7), ((0, 1, 2), 0.9)])
+def test_at_a_light_load_messages_wait_less_than_on_a_ring(senders, share):
+    """Totem ... provides lower throughput and longer latency under low and asymmetrical loads. (2)"""
+
+    def delays_us(site_protocol: str) -> list[int]:
+        cluster = Cluster(1, LAN_US, daemons=3, site_protocol=site_protocol)
+        clients = cluster.members()
+        random = Random("a thousand a second")
+        sent = {}
+        for number in range(200):
+            cluster.run(1 + int(random.expovariate(1_000) * 1_000_000))
+            sender = random.choice(senders)
+            sent[b"%d" % number] = (sender, cluster.now_us)
+            cluster.send(clients[sender], "g", b"%d" % number)
+        cluster.settle()
+        return sorted(
+            cluster.delay_of(client, payload, since_us)
+            for payload, (sender, since_us) in sent.items()
+            for client in clients
+            if client != clients[sender]
+        )
+
+    ring, token_site = delays_us("ring"), delays_us("token-site")
+    assert sum(token_site) <= share * sum(ring)
+    if len(senders) == 1:
+        assert token_site[len(token_site) // 2] <= share * ring[len(ring) // 2]
 
 
 # Losses ---------------------------------------------------------------------------------------------------
@@ -305,6 +333,16 @@ def test_a_member_that_has_less_holds_back_what_all_have():
     world.owners[2].aru = VIEW + 9
     world.conclude(2)
     world.until(lambda: {member.site_aru for member in world.members} == {VIEW + 9})
+
+
+def test_where_rounds_take_long_null_acknowledgements_wait_longer():
+    world = idle()
+    world.members[0]._round_us = NULL_ACK_US
+    began_us = world.now_us
+    world.owners[0].matters, world.owners[0].aru = True, VIEW + 1
+    world.conclude(0)
+    world.until(lambda: world.acks(began_us))
+    assert world.now_us - began_us == NULL_ACK_ROUNDS * NULL_ACK_US
 
 
 def test_null_acknowledgements_are_sent_when_something_is_unstable():

@@ -23,7 +23,7 @@ from antiphon.core.links.receiving import Reception
 from antiphon.core.links.site import CheckData, CheckNumbering, Numbering, SiteLink, SiteMate
 from antiphon.errors import BadPacket
 from antiphon.wire import packet, token
-from antiphon.wire.packet import Data, Hello, Loose, Packet, PacketKind
+from antiphon.wire.packet import Data, Loose, PacketKind
 from antiphon.wire.token import NOBODY, Request, Token
 
 RESEND_MIN_US = 5_000
@@ -159,23 +159,6 @@ class Ring(SiteLink):
 
     # Events -----------------------------------------------------------------------------------------------
 
-    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
-        """A packet of a mate came in. What is new of it, to be handed upwards."""
-        head = incoming.head
-        if head.incarnation != self._incarnations[head.sender]:
-            return []  # the membership detects the restart
-        self.mates[head.sender].heard(now_us)
-        if isinstance(incoming, Data):
-            if head.kind == PacketKind.UNRELIABLE:
-                return [incoming]
-            return self._receive_data(incoming, now_us)
-        if isinstance(incoming, Hello):
-            if not incoming.echo_us:
-                self._say_hello(head.sender, now_us, incoming.clock_us)
-        elif isinstance(incoming, Loose):
-            self._receive_control(incoming, now_us)
-        return []
-
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
         if data.head.number + data.count - 1 > self._sequence_max:
             raise BadPacket("packet: number beyond what a ring sends")
@@ -184,7 +167,7 @@ class Ring(SiteLink):
         self.counters["duplicates"] += duplicates
         return news
 
-    def _receive_control(self, incoming: Loose, now_us: int) -> None:
+    def _receive_control(self, incoming: Loose, now_us: int) -> list[Data]:
         kind = incoming.head.kind
         if kind == PacketKind.TOKEN:
             if (incoming.head.sender, incoming.head.receiver) != (self._previous, self._me):
@@ -200,6 +183,7 @@ class Ring(SiteLink):
                     self._hurry_us = now_us  # we want it, and it does not come by itself
         elif kind == PacketKind.HURRY:
             self._is_wanted = True
+        return []
 
     def _receive_token(self, came: Token, now_us: int) -> None:
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
@@ -476,9 +460,7 @@ class Ring(SiteLink):
         self._look_us = now_us + wait_us
         for number, mate in self.mates.items():
             if mate.heard_us <= now_us - wait_us:
-                if mate.questioned_us is None:
-                    mate.questioned_us = now_us
-                self._say_hello(number, now_us, 0)
+                self._question(number, mate, now_us)
 
     def next_deadline_us(self) -> int:
         """When `timeout` or `conclude` has something to do."""

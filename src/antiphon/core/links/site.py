@@ -19,7 +19,7 @@ from antiphon.core.links.carrier import Carrier
 from antiphon.core.links.link import LinkState, slowest
 from antiphon.core.links.packing import Train
 from antiphon.wire import packet
-from antiphon.wire.packet import EVERYBODY, Data, PacketKind
+from antiphon.wire.packet import EVERYBODY, Data, Hello, Loose, Packet, PacketKind
 
 CheckNumbering = Callable[[int, int, int, int], None]
 """Given a number, an lts, an aru and the time: BadPacket if no daemon of the segment can announce these."""
@@ -114,7 +114,7 @@ class SiteLink(Carrier):
     """Its name in the configuration."""
     members: tuple[int, ...]
     """The daemons of the segment, ascending; the first one is the representative."""
-    mates: Mapping[int, Mate]
+    mates: Mapping[int, SiteMate]
     """The other members."""
 
     def __init__(
@@ -161,12 +161,43 @@ class SiteLink(Carrier):
         prefix = self._prefix(PacketKind.HELLO, receiver)
         self._emit_alone(receiver, packet.hello(prefix, now_us, echo_us, counter=self._counter.take()))
 
+    def _question(self, number: int, mate: SiteMate, now_us: int) -> None:
+        """Ask a mate that has been silent for a sign of life."""
+        if mate.questioned_us is None:
+            mate.questioned_us = now_us
+        self._say_hello(number, now_us, 0)
+
     def _fail(self, mate: SiteMate, reason: str) -> None:
         mate.asked_us.clear()
         if mate.state is LinkState.OPEN:
             self.counters["failures"] += 1
             mate.state = LinkState.FAILED
             mate.reason = reason
+
+    # Events -----------------------------------------------------------------------------------------------
+
+    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
+        """A packet of a mate came in. What is new of it, to be handed upwards."""
+        head = incoming.head
+        if head.incarnation != self._incarnations[head.sender]:
+            return []  # the membership detects the restart
+        self.mates[head.sender].heard(now_us)
+        if isinstance(incoming, Data):
+            return [incoming] if head.kind == PacketKind.UNRELIABLE else self._receive_data(incoming, now_us)
+        if isinstance(incoming, Hello):
+            if not incoming.echo_us:
+                self._say_hello(head.sender, now_us, incoming.clock_us)
+        elif isinstance(incoming, Loose):
+            return self._receive_control(incoming, now_us)
+        return []
+
+    @abstractmethod
+    def _receive_data(self, data: Data, now_us: int) -> list[Data]:
+        """Data packets came in: those that are new."""
+
+    @abstractmethod
+    def _receive_control(self, incoming: Loose, now_us: int) -> list[Data]:
+        """A packet of the protocol itself came in: the data in it that is new."""
 
     # Numbering --------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from antiphon.core.links.site import CheckData, CheckNumbering, Numbering, SiteL
 from antiphon.core.links.site_window import SiteWindow
 from antiphon.errors import BadPacket
 from antiphon.wire import packet, token_site
-from antiphon.wire.packet import EVERYBODY, Data, Hello, Loose, Packet, PacketKind
+from antiphon.wire.packet import EVERYBODY, Data, Loose, PacketKind
 from antiphon.wire.token_site import Confirm, Missing, SiteAck, SiteNack
 
 RESEND_MIN_US = 5_000
@@ -43,10 +43,14 @@ RESEND_MIN_US = 5_000
 HURRY_MIN_US = 2_000
 """Between two requests for the token, at first."""
 NULL_ACK_US = 5_000
-"""After this time something that is not known to be everywhere makes the token go round."""
-TELL_US = 20_000
+NULL_ACK_ROUNDS = 8
+"""After this time, or that of so many rounds, what is not known to be everywhere makes the token go round:
+most of the time it rests where it is needed."""
+NULL_ACK_MAX_US = 50_000
+TELL_TIMES = 4
 TELL_URGENT_US = 3_000
-"""A member that has news of its aru waits so long for the token to come by, and then asks for it."""
+"""A member that has news of its aru waits for the token to come by so many times as long as the token site
+waits, or so long if it is urgent, and then asks for it."""
 LAG_MIN_US = 2_000
 """After a round in which a member had less than others, so long until the next; twice as long each time."""
 ACK_PACKETS = 32
@@ -117,7 +121,7 @@ class TokenSite(SiteLink):
         self._passed: bytes | None = None  # our acknowledgement, until the next site is known to have it
         self._passed_serial, self._passed_to = 0, me
         self._passed_us = now_us
-        self._round_us = RESEND_MIN_US
+        self._round_us = 0
         self._resend_us: int | None = None
         self._resend_wait_us = RESEND_MIN_US
         self._go_us = now_us + signs.round_us  # when a token that rests must go round
@@ -181,23 +185,6 @@ class TokenSite(SiteLink):
         return not (self._queue or self._unreliable or any(one.missing for one in self.receptions.values()))
 
     # Events -----------------------------------------------------------------------------------------------
-
-    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
-        """A packet of a mate came in. What is new of it, to be handed upwards."""
-        head = incoming.head
-        if head.incarnation != self._incarnations[head.sender]:
-            return []  # the membership detects the restart
-        self.mates[head.sender].heard(now_us)
-        if isinstance(incoming, Data):
-            if head.kind == PacketKind.UNRELIABLE:
-                return [incoming]
-            return self._receive_data(incoming, now_us)
-        if isinstance(incoming, Hello):
-            if not incoming.echo_us:
-                self._say_hello(head.sender, now_us, incoming.clock_us)
-        elif isinstance(incoming, Loose):
-            return self._receive_control(incoming, now_us)
-        return []
 
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
         sender = data.head.sender
@@ -462,11 +449,16 @@ class TokenSite(SiteLink):
         not known to be everywhere."""
         aru = self._watch_news(now_us)
         if self._news_us is not None:
-            wait_us = 0 if self._is_urgent else NULL_ACK_US
+            wait_us = 0 if self._is_urgent else self._null_ack_us
             return min(self._go_us, self._news_us + wait_us)
         if self._matters and min(self._arus) < aru:
             return min(self._go_us, self._passed_us + self._lag_wait_us)
         return self._go_us
+
+    @property
+    def _null_ack_us(self) -> int:
+        """How long a null acknowledgement waits for something to acknowledge."""
+        return min(NULL_ACK_MAX_US, max(NULL_ACK_US, NULL_ACK_ROUNDS * self._round_us))
 
     @property
     def _matters(self) -> bool:
@@ -543,7 +535,7 @@ class TokenSite(SiteLink):
         self._watch_news(now_us)
         is_due = False
         if self._news_us is not None:
-            due_us = self._news_us + (TELL_URGENT_US if self._is_urgent else TELL_US)
+            due_us = self._news_us + (TELL_URGENT_US if self._is_urgent else TELL_TIMES * self._null_ack_us)
             is_due = due_us <= now_us
             self._due_us = None if is_due else due_us
         if self._pending is not None or not (is_wanted or self._queue or is_due):
@@ -583,9 +575,7 @@ class TokenSite(SiteLink):
                 self._look_us = min(self._look_us, mate.heard_us + wait_us)
                 continue
             self._look_us = min(self._look_us, now_us + self._ask_us)
-            if mate.questioned_us is None:
-                mate.questioned_us = now_us
-            self._say_hello(number, now_us, 0)
+            self._question(number, mate, now_us)
 
     def next_deadline_us(self) -> int:
         """When `timeout` or `conclude` has something to do."""
