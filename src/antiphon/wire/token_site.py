@@ -41,6 +41,8 @@ _NACK = Layout("!HH")
 _RANGE = Layout("!HQI")
 _CONFIRM = Layout("!QH")
 _REPAIR = Layout("!H")
+REPAIR_BYTES = _REPAIR.size
+"""By so much a packet that another repeats is longer."""
 
 Missing = tuple[int, int, int]
 """The sender of packets that someone lacks, the first of them, and how many."""

@@ -86,7 +86,7 @@ class TokenSite(SiteLink):
     ) -> None:
         super().__init__(
             me=me, members=members, digest=digest, view=view, incarnations=incarnations,
-            packet_bytes=packet_bytes, datagrams=datagrams,
+            packet_bytes=packet_bytes - token_site.REPAIR_BYTES, datagrams=datagrams,
             kinds=(PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.SITE_ACK, PacketKind.SITE_NACK),
         )  # fmt: skip
         self._numbering, self._check_numbering, self._check_data = numbering, check_numbering, check_data
@@ -253,7 +253,8 @@ class TokenSite(SiteLink):
 
     def _check(self, sender: int, ack: SiteAck, now_us: int) -> None:
         """BadPacket for what no token site of ours can have sent: some of it would stop us for ever."""
-        if self._has_token or (ack.serial == self._serial + 1 and sender != self._named):
+        is_ours = self._has_token or self._pending is not None
+        if is_ours or (ack.serial == self._serial + 1 and sender != self._named):
             raise BadPacket("site ack: not from the token site")
         if ack.serial > self._serial + limits.SITE_SERIAL_LEAD:
             raise BadPacket("site ack: counts too fast")
@@ -437,6 +438,8 @@ class TokenSite(SiteLink):
         else:
             due_us = self._round_due_us(now_us)
             if due_us <= now_us:
+                if self._news_us is None:
+                    self._lag_wait_us = min(self._round_interval_us, 2 * self._lag_wait_us)
                 self._pass(following, len(self.members) - 1, now_us)
             else:
                 self._due_us = due_us
@@ -502,8 +505,6 @@ class TokenSite(SiteLink):
         if numbering.issued == self._number:
             self.counters["null_acks"] += 1
         self._number, self._lts = numbering.issued, max(self._lts, numbering.clock)
-        if self._news_us is None:
-            self._lag_wait_us = min(self._round_interval_us, 2 * self._lag_wait_us)
         self._arus[place] = max(self._arus[place], numbering.aru)
         sent = tuple(
             self.window.sent if member == self._me else self.receptions[member].aru for member in self.members
