@@ -149,6 +149,18 @@ RING_OPEN_PACKETS = 4_096
 RING_REQUESTS_MAX = 64
 """Ranges of missing packets on one token; more are asked for when it comes again."""
 
+# Token sites ----------------------------------------------------------------------------------------------
+SITE_WINDOW_START_PACKETS = 32
+SITE_WINDOW_MIN_PACKETS = 4
+SITE_WINDOW_MAX_PACKETS = 512
+"""Packets of one member that no other has acknowledged: at first, after losses, and at most."""
+SITE_OPEN_PACKETS = 2_048
+"""Packets of one member that are not known to be at all others; beyond it the member sends nothing new."""
+SITE_ANSWER_PACKETS = 256
+"""Packets that are sent again because of one request; more are asked for in the next."""
+SITE_SERIAL_LEAD = 1 << 20
+"""Passes of the token that a member can have missed: more than happen until it counts as lost."""
+
 # Connections between daemons --------------------------------------------------------------------------------
 STREAM_PACKET_BYTES = 32 * 1024
 """Packets on a TCP link: few for much data, and still signs of life several times a second on a slow path."""

@@ -57,6 +57,16 @@ def test_a_representative_dies_while_its_site_floods(tmp_path: Path) -> None:
 
 
 @needs_namespaces
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("has_multicast", [True, False], ids=["multicast", "copies"])
+def test_a_representative_dies_while_its_token_site_floods(has_multicast: bool, tmp_path: Path) -> None:
+    plan = short(plans.read(FILE)).inside("token-site")
+    outcome = judged(plan, tmp_path, has_multicast=has_multicast)
+    assert outcome.counts.crashes == 1
+    assert set(outcome.rings.values()) == {has_multicast}
+
+
+@needs_namespaces
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("has_multicast", [True, False], ids=["multicast", "copies"])

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from passing_time import WITHIN_US, PassingTime
 
 from antiphon import config
-from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig
+from antiphon.config import Config, DaemonConfig, LinkConfig, Protocol, Settings, SiteConfig, SiteProtocol
 from antiphon.core.effects import Datagram, Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Signs
@@ -134,6 +134,7 @@ def world_config(
     daemons: int = 1,
     mesh: bool = False,
     protocol: Protocol = "hop",
+    site_protocol: SiteProtocol = "ring",
     rate_bytes_per_s: int = 0,
     packet_bytes: int | None = None,
     **settings: float | str,
@@ -150,6 +151,7 @@ def world_config(
                     DaemonConfig(f"d{number}", f"127.0.0.1:{4000 + number}")
                     for _, number in zip(range(daemons), numbers, strict=False)
                 ),
+                protocol=site_protocol,
             )
             for name in names
         ),
@@ -219,6 +221,7 @@ class Cluster(PassingTime):
         daemons: int = 1,
         mesh: bool = False,
         protocol: Protocol = "hop",
+        site_protocol: SiteProtocol = "ring",
         formed: bool = True,
         rate_bytes_per_s: int = 0,
         packet_bytes: int | None = None,
@@ -232,6 +235,7 @@ class Cluster(PassingTime):
             daemons=daemons,
             mesh=mesh,
             protocol=protocol,
+            site_protocol=site_protocol,
             rate_bytes_per_s=rate_bytes_per_s,
             packet_bytes=packet_bytes,
             **settings,

@@ -1,12 +1,13 @@
 """A genuine packet of every kind that daemons send, for the tests of the fuzzer."""
 
 from antiphon.service import Service
-from antiphon.wire import bundle, clock, membership, packet, token
+from antiphon.wire import bundle, clock, membership, packet, token, token_site
 from antiphon.wire.bundle import Header
 from antiphon.wire.clock import Arrival, ClockPacket
 from antiphon.wire.membership import Beat, Proposal, Station
 from antiphon.wire.packet import Fragment, PacketKind, Pressure, Skip, Update
 from antiphon.wire.token import Token
+from antiphon.wire.token_site import Confirm, SiteAck, SiteNack
 
 DAEMONS = 5
 
@@ -64,4 +65,19 @@ def captures() -> dict[str, bytes]:
         "probed": whole_packet(PacketKind.PROBED),
         "piece": whole_packet(PacketKind.PIECE, packet.piece_body(3_000, 1_136, b"x" * 1_136), 4),
         "clock": whole_packet(PacketKind.CLOCK, clock.encode(told)),
+    }
+
+
+def site_captures() -> dict[str, bytes]:
+    """By kind, what only a site with the token-site protocol sends."""
+    ack = SiteAck(9, 12, 14, 2, 1, 0b101, (4, 5, 6), (13, 14, 13))
+    whole = genuine_bundle()
+    carried = item(Fragment(0, 12, 3, len(whole), 0, whole))
+    return {
+        "site-ack": whole_packet(PacketKind.SITE_ACK, token_site.encode_ack(ack)),
+        "site-nack": whole_packet(
+            PacketKind.SITE_NACK, token_site.encode_nack(SiteNack(1, ((0, 3, 2), (2, 9, 1))))
+        ),
+        "confirm": whole_packet(PacketKind.CONFIRM, token_site.encode_confirm(Confirm(9, 2))),
+        "repair": whole_packet(PacketKind.REPAIR, token_site.repair_start(2) + carried, 4),
     }

@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from fuzz_captures import DAEMONS, captures, genuine_bundle
+from fuzz_captures import DAEMONS, captures, genuine_bundle, site_captures
 
 from antiphon import limits
 from antiphon.errors import BadFrame
@@ -29,8 +29,11 @@ from antiphon.wire.streams import Greeting
 ENOUGH = 3_000
 
 
+EVERY = captures() | site_captures()
+
+
 def genuine(kind: str) -> Genuine:
-    found = take_apart(captures()[kind], DAEMONS)
+    found = take_apart(EVERY[kind], DAEMONS)
     assert found is not None
     return found
 
@@ -38,15 +41,16 @@ def genuine(kind: str) -> Genuine:
 def test_there_is_a_capture_of_every_kind() -> None:
     assert tuple(captures()) == packets.UDP_KINDS == KINDS["udp"]
     assert set(packets.STREAM_KINDS) < set(packets.UDP_KINDS)
+    assert tuple(site_captures()) == packets.SITE_KINDS
 
 
-@pytest.mark.parametrize("kind", packets.UDP_KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_a_packet_taken_apart_is_the_same_put_together(kind: str) -> None:
     assert kind_of(genuine(kind)) == kind
-    assert sealed(put_together(genuine(kind))) == captures()[kind]
+    assert sealed(put_together(genuine(kind))) == EVERY[kind]
 
 
-@pytest.mark.parametrize("kind", packets.UDP_KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_a_seed_and_a_number_say_what_the_mutant_is(kind: str) -> None:
     def some(seed: int) -> list[mutation.Mutant]:
         orders = Orders(1, "udp", kind, seed, 100, 9, 1.0)
@@ -56,7 +60,7 @@ def test_a_seed_and_a_number_say_what_the_mutant_is(kind: str) -> None:
     assert some(1) != some(2)
 
 
-@pytest.mark.parametrize("kind", packets.UDP_KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_every_field_is_reached_and_can_be_written(kind: str) -> None:
     random = Random(kind)
     value = genuine(kind)
@@ -67,7 +71,7 @@ def test_every_field_is_reached_and_can_be_written(kind: str) -> None:
     assert {".".join(map(str, path)) for path, _ in parts(value)} <= reached
 
 
-@pytest.mark.parametrize("kind", packets.UDP_KINDS)
+@pytest.mark.parametrize("kind", EVERY)
 def test_most_mutants_get_past_the_first_look(kind: str) -> None:
     random = Random(kind)
     mutants = [mutate(random, genuine(kind), put_together) for _ in range(ENOUGH)]

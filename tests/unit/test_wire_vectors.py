@@ -274,7 +274,7 @@ def test_room_is_left_for_the_seal() -> None:
         (1, 0x06, "packet: unknown version"),
         (1, 0x07, "packet: unknown version"),
         (2, 0x00, "packet: unknown kind or wrong size"),
-        (2, 0x0F, "packet: unknown kind or wrong size"),
+        (2, 0x7F, "packet: unknown kind or wrong size"),
         (3, 0x01, "packet: sealed"),
         (40, 0x00, "item: unknown type or wrong size"),
         (40, 0x02, "item: unknown type or wrong size"),

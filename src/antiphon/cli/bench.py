@@ -12,7 +12,7 @@ from rich.table import Table
 from antiphon.cli.options import Json
 from antiphon.cli.screen import console, progress
 from antiphon.client import ask_status
-from antiphon.config import Protocol
+from antiphon.config import Protocol, SiteProtocol
 from antiphon.errors import UsageError
 from antiphon.limits import MESSAGE_MAX_BYTES
 from antiphon.load.cluster import daemons
@@ -31,6 +31,8 @@ class Case(NamedTuple):
     """In each site."""
     protocol: Protocol = "hop"
     """The protocol of the links between sites."""
+    site_protocol: SiteProtocol = "ring"
+    """The protocol inside of each."""
     is_bundled: bool = True
     """Whether the sender's library bundles."""
     has_all: bool = False
@@ -44,6 +46,7 @@ CASES = {
     "hop-unbundled": Case(2, is_bundled=False),
     "ring": Case(1, 3, has_all=True),
     "ring-unbundled": Case(1, 3, is_bundled=False, has_all=True),
+    "token-site": Case(1, 3, site_protocol="token-site", has_all=True),
 }
 
 
@@ -55,6 +58,7 @@ class LatencyCase(NamedTuple):
     """In each site."""
     sender: int = 0
     receivers: tuple[int, ...] = (1,)
+    site_protocol: SiteProtocol = "ring"
 
 
 LATENCY_CASES = {
@@ -62,6 +66,7 @@ LATENCY_CASES = {
     "two": LatencyCase(2),
     "three": LatencyCase(3),
     "ring": LatencyCase(1, 3, sender=1, receivers=(0, 2)),
+    "token-site": LatencyCase(1, 3, sender=1, receivers=(0, 2), site_protocol="token-site"),
 }
 HALF_CASE = "two"
 """Measured at half of the maximum, too."""
@@ -101,6 +106,7 @@ def throughput(
     hop-unbundled   the two joined by a Hop link, the client bundles nothing; its daemon may
     ring            three daemons of one site, a receiver at each; the slowest counts
     ring-unbundled  the same, the client bundles nothing
+    token-site      as ring, with the token-site protocol inside of the site
 
     "of hop" is the rate as a part of what a Hop link has reached in the same run.
 
@@ -149,10 +155,12 @@ def latency(
     """One-way latency per service at 1,000 messages/s, and through two daemons at half of the maximum, too.
 
     \b
-    one    both clients at one daemon
-    two    each at its own daemon, the two joined by a Hop link
-    three  the same, and a third daemon that has nothing to do but is asked about every agreed message
-    ring   three daemons of one site; the sender is at the second, receivers at the others, the slower counts
+    one         both clients at one daemon
+    two         each at its own daemon, the two joined by a Hop link
+    three       the same, and a third daemon that has nothing to do but is asked about every agreed message
+    ring        three daemons of one site; the sender is at the second, receivers at the others, of which
+                the slower counts
+    token-site  the same, with the token-site protocol inside of the site
 
     The maximum is measured first: agreed messages of the same size over the same link. `idle_per_s`
     is what all daemons of a case send together while there are no messages.
@@ -174,7 +182,9 @@ def latency(
             advance(1)
         for name in cases:
             chosen = LATENCY_CASES[name]
-            with daemons(chosen.sites, per_site=chosen.daemons) as addresses:
+            with daemons(
+                chosen.sites, per_site=chosen.daemons, site_protocol=chosen.site_protocol
+            ) as addresses:
                 idle_per_s = _idle_packets_per_s(addresses, seconds)
                 loads = [("light", LIGHT_RATE_PER_S)]
                 if name == HALF_CASE:
@@ -357,7 +367,12 @@ def _spread_row(
 def _flat_out(case: str, size_bytes: int, seconds: float) -> Received:
     """What the receiver of one case measured, with fresh daemons."""
     chosen = CASES[case]
-    with daemons(chosen.sites, per_site=chosen.daemons, protocol=chosen.protocol) as addresses:
+    with daemons(
+        chosen.sites,
+        per_site=chosen.daemons,
+        protocol=chosen.protocol,
+        site_protocol=chosen.site_protocol,
+    ) as addresses:
         members = tuple(addresses) if chosen.has_all else (addresses[-1],)
         plan = Plan(addresses[0], members, size_bytes=size_bytes, seconds=seconds, bundle=chosen.is_bundled)
         return min(run(plan).received, key=lambda received: received.messages_per_s)

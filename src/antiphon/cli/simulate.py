@@ -47,6 +47,15 @@ def simulate(
             "--resilience", help="Let a third of the agreed messages be resilient, whatever the plan says."
         ),
     ] = False,
+    site_protocol: Annotated[
+        str,
+        typer.Option(
+            "--site-protocol",
+            metavar="NAME",
+            help="Inside sites with several daemons: one of ring, token-site, both (by chance, half of the "
+            "sites each); without it, the plan's own.",
+        ),
+    ] = "",
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="Run the plan in this file instead of seeds."),
@@ -85,7 +94,7 @@ def simulate(
         raise UsageError("either --seeds A-B or --file FILE is needed, for example --seeds 0-199")
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    again = _Again(file, _order(order), causal, resilience)
+    again = _Again(file, _order(order), causal, resilience, _site_protocol(site_protocol))
     if trace is not None:
         make_folder(trace)
     if file is not None:
@@ -113,10 +122,11 @@ class _Again(NamedTuple):
     order: OrderName | None
     causal: bool
     resilience: bool
+    site_protocol: plans.SiteProtocols | None
 
     def vary(self, plan: plans.Plan) -> plans.Plan:
         """The plan as it is run."""
-        plan = plan.ordered(self.order)
+        plan = plan.ordered(self.order).inside(self.site_protocol)
         plan = plan.causal() if self.causal else plan
         return plan.resilient() if self.resilience else plan
 
@@ -131,6 +141,16 @@ def _order(word: str) -> OrderName | None:
     return None
 
 
+def _site_protocol(word: str) -> plans.SiteProtocols | None:
+    """The protocols called `word`; None if there is no word."""
+    for known in get_args(plans.SiteProtocols):
+        if word == known:
+            return known  # type: ignore[no-any-return]
+    if word:
+        raise UsageError(f"unknown site protocol {word!r}; known: {', '.join(get_args(plans.SiteProtocols))}")
+    return None
+
+
 def _run_seeds(seeds: range, scenario: str, again: _Again, jobs: int | None, trace: Path | None) -> Summary:
     with progress(f"simulating {scenario}", len(seeds)) as advance:
         return run_seeds(
@@ -141,6 +161,7 @@ def _run_seeds(seeds: range, scenario: str, again: _Again, jobs: int | None, tra
             order=again.order,
             causal=again.causal,
             resilience=again.resilience,
+            site_protocol=again.site_protocol,
             progress=lambda outcome: advance(1),
         )
 
@@ -184,6 +205,7 @@ def _repeat(outcome: Outcome, again: _Again) -> str:
     varied = "" if again.order is None else f" --order {again.order}"
     varied += " --causal" if again.causal else ""
     varied += " --resilience" if again.resilience else ""
+    varied += "" if again.site_protocol is None else f" --site-protocol {again.site_protocol}"
     if again.file is not None:
         return f"antiphon simulate --file {again.file}{varied}"
     return f"antiphon simulate --seeds {outcome.seed}-{outcome.seed} --scenario {outcome.scenario}{varied}"

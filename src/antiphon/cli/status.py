@@ -124,7 +124,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
             yield f"link to {link['to']} is silent: nothing came for {duration(link['silent_us'])}"
     for mate in (answer.get("ring") or {}).get("mates", ()):
         if mate["state"] != "open":
-            yield f"the ring with {mate['name']} is {mate['state']}: {mate['reason']}"
+            yield f"the {_kind_of(answer['ring'])} with {mate['name']} is {mate['state']}: {mate['reason']}"
 
 
 def _version(other: dict[str, Any]) -> str:
@@ -314,8 +314,20 @@ def _delays(answer: dict[str, Any]) -> Iterator[str]:
         yield "senders here wait until the other daemons have caught up, or until the view has changed"
 
 
+def _kind_of(ring: dict[str, Any]) -> str:
+    """What joins the daemons of a site; daemons of an earlier version do not tell."""
+    return str(ring.get("protocol", "ring")).replace("-", " ")
+
+
+def _window_of(ring: dict[str, Any]) -> str:
+    """How a token site keeps its members from sending too much; a ring has no window."""
+    if "window_packets" not in ring:
+        return ""
+    return f", window of {counted(ring['window_packets'], 'packet')}"
+
+
 def _ring(answer: dict[str, Any]) -> Iterator[str]:
-    """The daemons of this site that share a ring, and how they send to one another."""
+    """The daemons of this site that share a token, and how they send to one another."""
     ring = answer.get("ring")
     if ring is None:
         return
@@ -325,9 +337,9 @@ def _ring(answer: dict[str, Any]) -> Iterator[str]:
         unheard = ", ".join(multicast.get("unheard_by", ()))
         way = f"a copy to each ({multicast.get('reason') or f'multicast does not reach {unheard}'})"
     yield (
-        f"ring of {listed(ring['members'])}, {ring['representative']} speaks for it: {way}; "
+        f"{_kind_of(ring)} of {listed(ring['members'])}, {ring['representative']} speaks for it: {way}; "
         f"a round takes {ring['round_us'] / 1000:,.1f} ms, {ring['packets_sent']:,} packets sent, "
-        f"{ring['packets_received']:,} received, {ring['retransmitted']:,} repeated"
+        f"{ring['packets_received']:,} received, {ring['retransmitted']:,} repeated{_window_of(ring)}"
     )
 
 

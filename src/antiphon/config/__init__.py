@@ -53,6 +53,7 @@ from antiphon.config.values import (
     Protocol,
     Settings,
     SiteConfig,
+    SiteProtocol,
 )
 from antiphon.config.writing import as_toml
 from antiphon.errors import ConfigError
@@ -67,6 +68,7 @@ __all__ = [
     "Protocol",
     "Settings",
     "SiteConfig",
+    "SiteProtocol",
     "Timing",
     "address",
     "as_toml",

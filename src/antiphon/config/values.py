@@ -21,9 +21,10 @@ Fraction = Annotated[float, Meta(ge=0, lt=1)]
 BufferBytes = Annotated[int, Meta(ge=65_536, le=_AMOUNT_MAX)]
 PacketBytes = Annotated[int, Meta(ge=limits.PACKET_MIN_BYTES, le=limits.PACKET_MAX_BYTES)]
 Protocol = Literal["hop", "tcp"]
-Congestion = Literal["cubic", "reno"]
-SiteProtocol = Literal["ring"]
 """What carries everything between the daemons of two sites."""
+Congestion = Literal["cubic", "reno"]
+SiteProtocol = Literal["ring", "token-site"]
+"""What carries everything between the daemons of one site, and decides whose turn it is."""
 
 OrderName = Literal["symmetric", "adaptive"]
 """How the one agreed order of all messages is found."""

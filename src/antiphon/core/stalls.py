@@ -207,7 +207,7 @@ class Stalls:
         link, source = engine.site_link, engine.order.source
         if link is not None and not link.has_turn and node.admission.has_leave and node.sessions.waiting:
             daemons, mark = self._members_of(engine, source), (link.turns,)
-            detail = "the token of the ring does not come"
+            detail = f"the token of the {link.protocol} does not come"
             waits.append(_Wait("token", source, daemons, mark, self.stall_us, detail))
         return waits
 

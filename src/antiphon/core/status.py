@@ -266,6 +266,7 @@ def _site_link(node: "Node", link: SiteLink, now_us: int) -> dict[str, object]:
             for number, mate in link.mates.items()
         ],
         **link.counters,
+        **link.figures(),
     }
 
 

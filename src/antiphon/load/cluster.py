@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import antiphon.blocking
 from antiphon.client import ask_status
-from antiphon.config import Config, Protocol, as_toml, build
+from antiphon.config import Config, Protocol, SiteProtocol, as_toml, build
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
@@ -102,15 +102,18 @@ def daemons(
     *,
     per_site: int = 1,
     protocol: Protocol = "hop",
+    site_protocol: SiteProtocol = "ring",
     rate_bytes_per_s: int = 0,
     spread: bool = False,
 ) -> Iterator[list[str]]:
-    """Start the daemon processes of so many sites, joined by links of this protocol, and wait until they have
-    found each other; yields the addresses for their clients, or for Spread's. With a rate, the links between
-    sites carry no more. All are gone afterwards."""
+    """Start the daemon processes of so many sites, joined by links of this protocol and with that one inside
+    of each, and wait until they have found each other; yields the addresses for their clients, or for
+    Spread's. With a rate, the links between sites carry no more. All are gone afterwards."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
-        config = local_config(sites, directory, daemons=per_site, protocol=protocol)
+        config = local_config(
+            sites, directory, daemons=per_site, protocol=protocol, site_protocol=site_protocol
+        )
         config = _with_rate(with_spread(config) if spread else config, rate_bytes_per_s)
         started = DaemonProcesses(config, directory, stack)
         yield [f"{address}{SPREAD_SUFFIX}" for address in started.addresses] if spread else started.addresses

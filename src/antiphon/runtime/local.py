@@ -4,7 +4,17 @@ import socket
 from contextlib import ExitStack
 from pathlib import Path
 
-from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Protocol, Settings, SiteConfig, build
+from antiphon.config import (
+    Config,
+    DaemonConfig,
+    Emulation,
+    LinkConfig,
+    Protocol,
+    Settings,
+    SiteConfig,
+    SiteProtocol,
+    build,
+)
 
 NEAR_MS = 25.0
 """Links with a longer delay than this get the waits of a wide area."""
@@ -23,6 +33,7 @@ def local_config(
     chain: bool = False,
     tcp: bool = False,
     protocol: Protocol = "hop",
+    site_protocol: SiteProtocol = "ring",
     settings: Settings | None = None,
 ) -> Config:
     """`sites` sites of `daemons` daemons each on loopback: site1, site2 and so on, with d1, d2 and so on
@@ -30,12 +41,16 @@ def local_config(
 
     Clients of d1 connect to `unix:DIRECTORY/d1.sock`, with `tcp` also to a free port. Every pair of sites is
     linked, or with `chain` each to the next. Delay, jitter and loss are those of every link, one way; inside
-    a site there are none. `protocol` is that of every link. Without `settings` the membership waits as the
-    delay suggests.
+    a site there are none. `protocol` is that of every link, `site_protocol` that inside of every site.
+    Without `settings` the membership waits as the delay suggests.
     """
     every = _daemons(sites * daemons, directory, tcp, protocol == "tcp")
     layout = tuple(
-        SiteConfig(name=f"site{index + 1}", daemon=tuple(every[index * daemons : (index + 1) * daemons]))
+        SiteConfig(
+            name=f"site{index + 1}",
+            daemon=tuple(every[index * daemons : (index + 1) * daemons]),
+            protocol=site_protocol,
+        )
         for index in range(sites)
     )
     emulate = (

@@ -3,6 +3,7 @@ view."""
 
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.ring import Ring
+from antiphon.core.links.token_site import TokenSite
 from antiphon.core.node import Node
 from antiphon.core.overlay.topology import segments
 from antiphon.wire import packet
@@ -22,6 +23,8 @@ def usurping(node: Node | None, sender: int) -> bytes | None:
         receiver, newest = node.me, link.reception.highest
     elif isinstance(ring, Ring) and sender in ring.mates:
         receiver, newest = EVERYBODY, ring.reception.highest
+    elif isinstance(ring, TokenSite) and sender in ring.mates:
+        receiver, newest = EVERYBODY, ring.receptions[sender].highest
     else:
         return None
     prefix = packet.prefix(

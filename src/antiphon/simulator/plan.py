@@ -6,12 +6,13 @@ So a run can be written down, made smaller, and run again without the generator 
 from itertools import product
 from pathlib import Path as FilePath
 from random import Random
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, structs
 
 from antiphon import config, limits
-from antiphon.config import Config, DaemonConfig, LinkConfig, OrderName, Settings, SiteConfig
+from antiphon.config import Config, DaemonConfig, LinkConfig, OrderName, Settings, SiteConfig, SiteProtocol
 from antiphon.errors import UsageError
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
@@ -19,6 +20,13 @@ from antiphon.simulator.network import AnyFault, Pair, Path
 from antiphon.simulator.steadiness import Steady
 
 FIRST_PORT = 5_000
+
+SiteProtocols = Literal["ring", "token-site", "both"]
+"""What a run may have inside of its sites."""
+
+
+def _drawn(chance: Random) -> SiteProtocol:
+    return "token-site" if chance.random() < 0.5 else "ring"
 
 
 class Daemon(Struct, frozen=True, omit_defaults=True):
@@ -55,6 +63,7 @@ class Site(Struct, frozen=True, omit_defaults=True):
     faults: tuple[AnyFault, ...] = ()
     tight_us: int | None = None
     """Within which time a packet for all of its daemons comes to all of them, if they may rely on that."""
+    protocol: SiteProtocol = "ring"
 
 
 class Route(Struct, frozen=True, omit_defaults=True):
@@ -127,6 +136,7 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             SiteConfig(
                 site.name,
                 tuple(daemon.config(f"127.0.0.1:{next(ports)}") for daemon in site.daemons),
+                protocol=site.protocol,
                 tight_ms=None if site.tight_us is None else site.tight_us / 1_000,
             )
             for site in self.sites
@@ -205,6 +215,22 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             self
             if order is None
             else structs.replace(self, settings=structs.replace(self.settings, order=order))
+        )
+
+    def inside(self, protocols: SiteProtocols | None) -> "Plan":
+        """The same plan, with this protocol inside of its sites that have several daemons; "both": with
+        either, by chance; None: with its own."""
+        if protocols is None:
+            return self
+        chance = self.chance("protocols of sites")
+        return structs.replace(
+            self,
+            sites=tuple(
+                structs.replace(site, protocol=_drawn(chance) if protocols == "both" else protocols)
+                if len(site.daemons) > 1
+                else site
+                for site in self.sites
+            ),
         )
 
     def text(self) -> str:

@@ -12,7 +12,7 @@ from time import perf_counter
 from antiphon.config import OrderName
 from antiphon.simulator.oracle import judge
 from antiphon.simulator.outcome import Outcome, Summary, counted, latencies_of, reasons_of, rounds_of
-from antiphon.simulator.plan import Plan
+from antiphon.simulator.plan import Plan, SiteProtocols
 from antiphon.simulator.play import play
 from antiphon.simulator.scenarios import SCENARIOS, plan_of
 from antiphon.simulator.stage import Stage
@@ -29,18 +29,26 @@ def run_seed(
     order: OrderName | None = None,
     causal: bool = False,
     resilience: bool = False,
+    site_protocol: SiteProtocols | None = None,
 ) -> Outcome:
     """One run and its verdict; an exception inside it is part of the outcome. With `order` all daemons have
     that one, whatever the scenario says; with `causal` a third of all messages is causal; with `resilience`
-    a third of the agreed ones is resilient."""
+    a third of the agreed ones is resilient; with `site_protocol` sites with several daemons have that one."""
     if scenario not in SCENARIOS:
         plan_of(scenario, seed)  # says which are known
-    make = partial(_varied, scenario, seed, order, causal, resilience)
+    make = partial(_varied, scenario, seed, order, causal, resilience, site_protocol)
     return _judged(make, seed, scenario, trace_dir)
 
 
-def _varied(scenario: str, seed: int, order: OrderName | None, causal: bool, resilience: bool) -> Plan:
-    plan = plan_of(scenario, seed).ordered(order)
+def _varied(
+    scenario: str,
+    seed: int,
+    order: OrderName | None,
+    causal: bool,
+    resilience: bool,
+    site_protocol: SiteProtocols | None,
+) -> Plan:
+    plan = plan_of(scenario, seed).ordered(order).inside(site_protocol)
     plan = plan.causal() if causal else plan
     return plan.resilient() if resilience else plan
 
@@ -102,6 +110,7 @@ def run_seeds(
     order: OrderName | None = None,
     causal: bool = False,
     resilience: bool = False,
+    site_protocol: SiteProtocols | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Summary:
     """Many runs, `jobs` at a time; `progress` hears of each in the order of the seeds."""
@@ -114,6 +123,7 @@ def run_seeds(
         order=order,
         causal=causal,
         resilience=resilience,
+        site_protocol=site_protocol,
     )
     for outcome in _outcomes(seeds, run, jobs):
         summary.add(outcome)

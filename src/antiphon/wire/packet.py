@@ -2,7 +2,7 @@
 
     offset size  field
      0     1    magic          0xA7
-     1     1    version        6
+     1     1    version        8
      2     1    kind           see PacketKind
      3     1    seal           0: plain, and the packet ends in a checksum. Otherwise a key number: the body
                                is encrypted and the packet ends in a tag of 16 bytes. Every size below
@@ -35,7 +35,7 @@ packet (4), offset (4), bytes from there: a part of a packet that no longer gets
 (8), highest number sent (8), how long ago the newest packet came, in microseconds (4), the number of that
 packet (8), how many different packets have come in all (8). NACK body: aru (8), count (2), count x (first
 number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD bodies: see
-`token`; CLOCK bodies: see `clock`.
+`token`; CLOCK bodies: see `clock`; SITE_ACK, SITE_NACK, CONFIRM and REPAIR bodies: see `token_site`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
@@ -133,6 +133,11 @@ class PacketKind(IntEnum):
     """A part of a data packet that is retransmitted, where packets of its size got through once."""
     CLOCK = 14
     """What the sender knows of the time, see `clock`."""
+    SITE_ACK = 15
+    """Of a token-site segment: what was ordered, and the token for the next member; see `token_site`."""
+    SITE_NACK = 16
+    CONFIRM = 17
+    REPAIR = 18
 
 
 class ItemType(IntEnum):
@@ -154,7 +159,8 @@ _LOOSE = tuple(
     int(kind)
     for kind in (
         PacketKind.BEAT, PacketKind.PROPOSAL, PacketKind.TOKEN, PacketKind.HURRY, PacketKind.HELD,
-        PacketKind.PROBE, PacketKind.PROBED, PacketKind.CLOCK,
+        PacketKind.PROBE, PacketKind.PROBED, PacketKind.CLOCK, PacketKind.SITE_ACK, PacketKind.SITE_NACK,
+        PacketKind.CONFIRM, PacketKind.REPAIR,
     )
 )  # fmt: skip
 _FRAGMENT_TYPE = int(ItemType.FRAGMENT)

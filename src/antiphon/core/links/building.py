@@ -7,8 +7,9 @@ from antiphon.core.effects import Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, Link, Signs
 from antiphon.core.links.ring import Ring
-from antiphon.core.links.site import CheckNumbering, Numbering, SiteLink
+from antiphon.core.links.site import CheckData, CheckNumbering, Numbering, SiteLink
 from antiphon.core.links.tcp import Stream, TcpLink
+from antiphon.core.links.token_site import TokenSite
 from antiphon.core.view import DaemonView
 
 
@@ -40,7 +41,7 @@ def build(
     return HopLink(ends, path, signs=signs, datagrams=datagrams, now_us=now_us)
 
 
-SITE_LINKS = {link.protocol: link for link in (Ring,)}
+SITE_LINKS: dict[str, type[Ring] | type[TokenSite]] = {"ring": Ring, "token-site": TokenSite}
 """The protocols that a site can choose."""
 
 
@@ -52,6 +53,7 @@ def build_site_link(
     me: int,
     numbering: Numbering,
     check_numbering: CheckNumbering,
+    check_data: CheckData,
     datagrams: Outbox,
     now_us: int,
 ) -> SiteLink | None:
@@ -70,6 +72,7 @@ def build_site_link(
         packet_bytes=config.link_between(me, me).packet_max_bytes,
         numbering=numbering,
         check_numbering=check_numbering,
+        check_data=check_data,
         datagrams=datagrams,
         now_us=now_us,
     )

@@ -16,15 +16,14 @@ Checked by: tests/paper/test_ring.py, the oracle's rules in the simulator.
 from collections.abc import Mapping
 
 from antiphon import limits
-from antiphon.core.effects import Datagram, Outbox
-from antiphon.core.links.link import LinkState, Signs, slowest
+from antiphon.core.effects import Outbox
+from antiphon.core.links.link import LinkState, Signs
 from antiphon.core.links.open_trains import OpenTrains
-from antiphon.core.links.packing import Train
 from antiphon.core.links.receiving import Reception
-from antiphon.core.links.site import CheckNumbering, Mate, Numbering, SiteLink
+from antiphon.core.links.site import CheckData, CheckNumbering, Numbering, SiteLink, SiteMate
 from antiphon.errors import BadPacket
 from antiphon.wire import packet, token
-from antiphon.wire.packet import EVERYBODY, Data, Hello, Loose, Packet, PacketKind
+from antiphon.wire.packet import Data, Loose, PacketKind
 from antiphon.wire.token import NOBODY, Request, Token
 
 RESEND_MIN_US = 5_000
@@ -34,28 +33,6 @@ HURRY_MIN_US = 1_000
 ASK_AGAIN_MIN_US = 2_000
 FAIRNESS_ROUNDS = 2
 """A rotation is expected to take up to so many times its average."""
-
-
-class RingMate(Mate):
-    """Another member of the ring. It is alive if a packet came from it, or the token has passed it."""
-
-    __slots__ = ("asked_us", "direct_us", "questioned_us")
-
-    def __init__(self, now_us: int) -> None:
-        super().__init__(now_us)
-        self.direct_us = now_us
-        """When a packet of its own last came in."""
-        self.asked_us: dict[int, int] = {}
-        """Packets of ours that it requested, each with the time of its first request."""
-        self.questioned_us: int | None = None
-        """When the first hello since its last packet was sent to it."""
-
-    def heard(self, now_us: int) -> None:
-        """A packet of its own came in."""
-        self.heard_us = self.direct_us = now_us
-        if self.questioned_us is not None:
-            self.slowest_us = slowest(now_us - self.questioned_us, self.slowest_us)
-            self.questioned_us = None
 
 
 class Ring(SiteLink):
@@ -78,22 +55,19 @@ class Ring(SiteLink):
         check_numbering: CheckNumbering,
         datagrams: Outbox,
         now_us: int,
+        check_data: CheckData | None = None,
     ) -> None:
-        self._me, self._digest, self._view = me, digest, view
+        """`check_data` is not needed: data comes from nobody but its sender."""
+        super().__init__(
+            me=me, members=members, digest=digest, view=view, incarnations=incarnations,
+            packet_bytes=packet_bytes, kinds=(PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.HELD),
+            datagrams=datagrams,
+        )  # fmt: skip
         self._numbering = numbering
         self._check_numbering = check_numbering
-        self._incarnations = incarnations
-        super().__init__(
-            packet_bytes,
-            {
-                kind: self._prefix(kind, EVERYBODY)
-                for kind in (PacketKind.DATA, PacketKind.UNRELIABLE, PacketKind.HELD)
-            },
-            datagrams,
-        )
         self.counters |= {"tokens": 0, "tokens_resent": 0}
-        self.members = members
-        self.mates: dict[int, RingMate] = {member: RingMate(now_us) for member in members if member != me}
+        self.mates: dict[int, SiteMate] = {member: SiteMate(now_us) for member in members if member != me}
+        """A mate is alive if a packet came from it, or the token has passed it."""
         self.token: Token | None = None
         """The token, while this daemon has it."""
         self.site_sequence = 0
@@ -101,7 +75,6 @@ class Ring(SiteLink):
         """What the last token that was here announced of the segment's bundles."""
         self.site_aru = view
         """Every member has every bundle up to this lts."""
-        self._others = tuple(self.mates)
         self._next = members[(members.index(me) + 1) % len(members)]
         self._previous = members[members.index(me) - 1]
         self._keeper = members[0]
@@ -135,16 +108,6 @@ class Ring(SiteLink):
         if me == self._keeper:
             self.token = Token(0, 0, 0, NOBODY, NOBODY, 0, 0, view, view)
             self._is_wanted = True  # the first round shows every member that the others are alive
-
-    def _prefix(self, kind: PacketKind, receiver: int) -> bytes:
-        return packet.prefix(
-            kind,
-            digest=self._digest,
-            sender=self._me,
-            receiver=receiver,
-            incarnation=self._incarnations[self._me],
-            view=self._view,
-        )
 
     # Questions --------------------------------------------------------------------------------------------
 
@@ -196,27 +159,6 @@ class Ring(SiteLink):
 
     # Events -----------------------------------------------------------------------------------------------
 
-    def receive(self, incoming: Packet, now_us: int) -> list[Data]:
-        """A packet of a mate came in. What is new of it, to be handed upwards."""
-        head = incoming.head
-        if head.incarnation != self._incarnations[head.sender]:
-            return []  # the membership detects the restart
-        mate = self.mates[head.sender]
-        mate.heard(now_us)
-        if mate.state is LinkState.CLOSED:
-            mate.state = LinkState.OPEN
-            mate.reason = "spoke"
-        if isinstance(incoming, Data):
-            if head.kind == PacketKind.UNRELIABLE:
-                return [incoming]
-            return self._receive_data(incoming, now_us)
-        if isinstance(incoming, Hello):
-            if not incoming.echo_us:
-                self._say_hello(head.sender, now_us, incoming.clock_us)
-        elif isinstance(incoming, Loose):
-            self._receive_control(incoming, now_us)
-        return []
-
     def _receive_data(self, data: Data, now_us: int) -> list[Data]:
         if data.head.number + data.count - 1 > self._sequence_max:
             raise BadPacket("packet: number beyond what a ring sends")
@@ -225,7 +167,7 @@ class Ring(SiteLink):
         self.counters["duplicates"] += duplicates
         return news
 
-    def _receive_control(self, incoming: Loose, now_us: int) -> None:
+    def _receive_control(self, incoming: Loose, now_us: int) -> list[Data]:
         kind = incoming.head.kind
         if kind == PacketKind.TOKEN:
             if (incoming.head.sender, incoming.head.receiver) != (self._previous, self._me):
@@ -241,6 +183,7 @@ class Ring(SiteLink):
                     self._hurry_us = now_us  # we want it, and it does not come by itself
         elif kind == PacketKind.HURRY:
             self._is_wanted = True
+        return []
 
     def _receive_token(self, came: Token, now_us: int) -> None:
         """Ring_handle_token (figure 3.3), up to where new bundles get their numbers."""
@@ -310,7 +253,7 @@ class Ring(SiteLink):
                 unanswered.append((who, first, count))
         came.requests = tuple(unanswered)
 
-    def _send_again(self, number: int, who: int, mate: RingMate, now_us: int) -> bool:
+    def _send_again(self, number: int, who: int, mate: SiteMate, now_us: int) -> bool:
         data = self._open.packet(number, self._counter)
         if data is None:
             return False
@@ -334,13 +277,6 @@ class Ring(SiteLink):
             if oldest_us is not None and now_us - oldest_us > 2 * self._suspect_us:
                 silent = min(self.mates.values(), key=lambda mate: mate.direct_us)
                 self._fail(silent, "a packet did not come although it was asked for again and again")
-
-    def _fail(self, mate: RingMate, reason: str) -> None:
-        mate.asked_us.clear()
-        if mate.state is LinkState.OPEN:
-            self.counters["failures"] += 1
-            mate.state = LinkState.FAILED
-            mate.reason = reason
 
     # Passing the token on ---------------------------------------------------------------------------------
 
@@ -423,11 +359,6 @@ class Ring(SiteLink):
         self.counters["packets_sent"] += sent
         return sent
 
-    def _emit(self, train: Train) -> None:
-        self._datagrams.append(
-            Datagram(EVERYBODY, train.buffers, train.stride_bytes, train.size_bytes, self._others)
-        )
-
     def _pass(self, going: Token, sent: int, number: int, lts: int, aru: int, now_us: int) -> None:
         going.serial += 1
         going.flow += sent - self._sent_in_round
@@ -485,7 +416,7 @@ class Ring(SiteLink):
         assert self.token is not None
         body = token.encode_held(self.token.serial + 1)
         data = packet.whole(self._prefixes[PacketKind.HELD], body, counter=self._counter.take())
-        self._datagrams.append(Datagram(EVERYBODY, [data], len(data), len(data), self._others))
+        self._emit_to_all(data)
 
     def _hurry(self, now_us: int) -> None:
         """We want the token: unless it is on its way, request it from the member at which it rests."""
@@ -529,13 +460,7 @@ class Ring(SiteLink):
         self._look_us = now_us + wait_us
         for number, mate in self.mates.items():
             if mate.heard_us <= now_us - wait_us:
-                if mate.questioned_us is None:
-                    mate.questioned_us = now_us
-                self._say_hello(number, now_us, 0)
-
-    def _say_hello(self, receiver: int, now_us: int, echo_us: int) -> None:
-        prefix = self._prefix(PacketKind.HELLO, receiver)
-        self._emit_alone(receiver, packet.hello(prefix, now_us, echo_us, counter=self._counter.take()))
+                self._question(number, mate, now_us)
 
     def next_deadline_us(self) -> int:
         """When `timeout` or `conclude` has something to do."""

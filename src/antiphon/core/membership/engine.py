@@ -79,6 +79,7 @@ class Engine:
             me=me,
             numbering=self.order,
             check_numbering=self.reach.check_numbering,
+            check_data=self.reach.check,
             datagrams=datagrams,
             now_us=now_us,
         )

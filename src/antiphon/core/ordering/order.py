@@ -129,6 +129,10 @@ class Order(Protocol):
     def turn(self, number: int, lts: int) -> None:
         """It is our turn: our source's bundles up to `number` are out, the next one is later than `lts`."""
 
+    def passed(self, number: int, lts: int) -> None:
+        """It is the turn of another daemon of our segment: its bundles up to `number` are out, the next one
+        is later than `lts`."""
+
     def vouched(self, aru: int) -> None:
         """Every daemon of our segment has everything up to this lts."""
 
@@ -141,6 +145,10 @@ class Order(Protocol):
     @property
     def own_aru(self) -> int:
         """Every daemon of our segment is known to have everything up to this lts."""
+
+    @property
+    def own_lts(self) -> int:
+        """The lts of this daemon's newest bundle, as long as that is not known to be everywhere."""
 
     @property
     def clock(self) -> int:

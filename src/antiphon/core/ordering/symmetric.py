@@ -54,8 +54,7 @@ class SymmetricOrder:
         site: int = 0,
         sites: Sequence[int] | None = None,
     ) -> None:
-        """The order of the view with `segments` (of `daemons` in all), which began at the lts `start`, for a
-        daemon at `site`; `sites` has that of each segment, and unless it is given each has its own."""
+        """See `order.MakeOrder`; unless `sites` is given each segment has its own."""
         if segments is None:
             segments = tuple((daemon,) for daemon in range(daemons))
         mine = next(segment for segment in segments if me in segment)
@@ -64,26 +63,19 @@ class SymmetricOrder:
         self.source = mine[0]
         """The source of this daemon's bundles."""
         self.is_turn = len(mine) == 1
-        """Whether this daemon may number bundles now: it is alone in its segment, or has the token."""
         self.issued = 0
-        """The greatest number that our source is known to have given to a bundle; all, if it is our turn."""
         self.lines = Lines(daemons, me, sources, start, max(start, clock), self.source, self.is_turn)
         self.delivered_line = start
         """The lts of the last bundle that was delivered in the agreed order."""
         self.highest_lts = start
-        """The greatest lts of any bundle known to exist."""
         self.loose_lts = start
-        """The greatest lts that came with an unreliable bundle: its past may not have come."""
         self.needs_lts = start
         self.needs_aru = start
         self.came = 0
-        """What has come in from other daemons: the bundles, and the full packets in each."""
         self.ready: deque[Entry] = deque()
-        """Bundles in the order of their delivery; the owner takes them."""
         self.retained_bytes = 0
         self.largest_bytes = 0
         self.observer: Callable[[Header], None] | None = None
-        """Called with the header of each bundle when it comes in."""
         self.own_unstable_bytes = 0
         self.own_stable_bytes = 0
         self._segments = segments
@@ -97,7 +89,6 @@ class SymmetricOrder:
         self.own_stable: dict[int, int] = {}
         self._recovered: set[tuple[int, int]] = set()  # what is retained, once the view has stopped
         self.to_tell: Telling = deque[bytes]()
-        """Always empty: bundles are born with their places."""
         self.moved = False
         """Whether anything came in since `advance`."""
         self.causal = CausalQueue(site, self._deliver)
@@ -119,6 +110,11 @@ class SymmetricOrder:
     def own_aru(self) -> int:
         """See `order.Order`."""
         return self.lines.own_aru
+
+    @property
+    def own_lts(self) -> int:
+        """See `order.Order`."""
+        return self._own[-1].header.lts if self._own else 0
 
     def tick(self) -> int:
         """See `order.Order`."""
@@ -187,6 +183,10 @@ class SymmetricOrder:
     def turn(self, number: int, lts: int) -> None:
         """See `order.Order`."""
         self.is_turn = True
+        self.passed(number, lts)
+
+    def passed(self, number: int, lts: int) -> None:
+        """See `order.Order`."""
         self.issued = max(self.issued, number)
         self.update(Update(self.source, 0, number, lts, 0))
 

@@ -15,7 +15,7 @@ from antiphon.errors import BadFrame, BadPacket
 from antiphon.lab.fuzz.mutate import Unencodable
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
-from antiphon.wire import clock, membership, packet, streams, token
+from antiphon.wire import clock, membership, packet, streams, token, token_site
 from antiphon.wire.bundle import Header
 from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import (
@@ -34,11 +34,14 @@ from antiphon.wire.packet import (
 )
 from antiphon.wire.streams import Greeting
 from antiphon.wire.token import Token
+from antiphon.wire.token_site import Confirm, SiteAck, SiteNack
 
 UDP_KINDS = (
     "bundle", "part", "update", "skip", "pressure", "unreliable", "hello", "ack", "nack",
     "beat", "proposal", "token", "hurry", "held", "probe", "probed", "piece", "clock",
 )  # fmt: skip
+SITE_KINDS = ("site-ack", "site-nack", "confirm", "repair")
+"""Kinds that only a site with the token-site protocol sends; the cluster of the experiment has none."""
 STREAM_KINDS = (
     "bundle",
     "part",
@@ -59,7 +62,8 @@ _PLAIN = {
     PacketKind.HELLO: "hello", PacketKind.ACK: "ack", PacketKind.NACK: "nack", PacketKind.BEAT: "beat",
     PacketKind.PROPOSAL: "proposal", PacketKind.TOKEN: "token", PacketKind.HURRY: "hurry",
     PacketKind.HELD: "held", PacketKind.PROBE: "probe", PacketKind.PROBED: "probed",
-    PacketKind.PIECE: "piece", PacketKind.CLOCK: "clock",
+    PacketKind.PIECE: "piece", PacketKind.CLOCK: "clock", PacketKind.SITE_ACK: "site-ack",
+    PacketKind.SITE_NACK: "site-nack", PacketKind.CONFIRM: "confirm", PacketKind.REPAIR: "repair",
 }  # fmt: skip
 
 
@@ -85,6 +89,13 @@ class Held(Struct, frozen=True):
     """The body of a HELD packet."""
 
     serial: int
+
+
+class Repair(Struct, frozen=True):
+    """The body of a REPAIR packet."""
+
+    sender: int
+    items: list[Any]
 
 
 class Unread(Struct, frozen=True):
@@ -193,6 +204,15 @@ def _loose(found: Loose, daemons: int) -> Any:
             return Held(token.parse_held(found.body))
         case PacketKind.CLOCK:
             return clock.parse(found.body, daemons)
+        case PacketKind.SITE_ACK:
+            return token_site.parse_ack(found.body)
+        case PacketKind.SITE_NACK:
+            return token_site.parse_nack(found.body)
+        case PacketKind.CONFIRM:
+            return token_site.parse_confirm(found.body)
+        case PacketKind.REPAIR:
+            repaired = token_site.parse_repair(found.head, found.body)
+            return Repair(repaired.head.sender, [_item(item) for item in repaired.items])
         case _:
             return Unread(found.body)
 
@@ -262,6 +282,8 @@ _BITS: dict[type[Struct], dict[str, int]] = {
     Pressure: {"source": 16, "daemon": 16, "serial": 32},
     Token: {"link_modifier": 16, "site_modifier": 16, "flow": 32},
     _Receipt: {"delay_us": 32},
+    SiteAck: {"next": 16, "to_go": 16},
+    Confirm: {"site": 16},
 }
 """The bits of fields that have fewer than 64."""
 
@@ -315,6 +337,16 @@ def _body(body: Any, prefix: bytes) -> bytes:
         case clock.ClockPacket():
             arrivals = tuple(map(_narrowed, body.arrivals))
             return clock.encode(msgspec.structs.replace(_narrowed(body), arrivals=arrivals))
+        case SiteAck():
+            columns = {name: tuple(one % 2**64 for one in getattr(body, name)) for name in ("sent", "arus")}
+            return token_site.encode_ack(msgspec.structs.replace(_narrowed(body), **columns))
+        case SiteNack():
+            missing = tuple((who % 2**16, first % 2**64, count % 2**32) for who, first, count in body.missing)
+            return token_site.encode_nack(SiteNack(body.answers % 2**16, missing))
+        case Confirm():
+            return token_site.encode_confirm(_narrowed(body))
+        case Repair():
+            return token_site.repair_start(body.sender % 2**16) + b"".join(map(_item_bytes, body.items))
         case Unread():
             return bytes(body.body)
     raise Unencodable

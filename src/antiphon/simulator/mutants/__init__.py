@@ -25,10 +25,11 @@ from antiphon.simulator.mutants.slices import SLICES
 from antiphon.simulator.mutants.standstill import STANDSTILL
 from antiphon.simulator.mutants.stops import STOPS
 from antiphon.simulator.mutants.streams import STREAMS
+from antiphon.simulator.mutants.token_site import TOKEN_SITE
 
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *LOCKS, *RESILIENCE,
+    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *LOCKS, *RESILIENCE, *TOKEN_SITE,
 )  # fmt: skip

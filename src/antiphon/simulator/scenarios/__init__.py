@@ -32,6 +32,7 @@ from antiphon.simulator.scenarios import (
     stops,
     streams,
     swarm,
+    tokens,
     twins,
     uneven,
     upheaval,
@@ -76,6 +77,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "restless": restless.restless,
     "locks": locks.locks,
     "resilient": resilient.resilient,
+    "tokens": tokens.tokens,
 }
 
 
