@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from antiphon.client import Event, Reconnected
-from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.calls import Call
+from antiphon.client import Event, LockGone, LockGranted, Reconnected
+from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
 
@@ -123,6 +124,19 @@ def described(event: Event) -> str:
             return f"reconnected: {returned(event)}"
         case SlowReceiver():
             return f"slow: {lagging(event)}"
+        case Call():
+            text = event.payload.decode("utf-8", "backslashreplace")
+            mine = ", to be answered by this session" if event.is_mine else ""
+            return f"{event.group} {event.sender} call {event.id} (handler {event.handler}{mine}): {text}"
+        case LockChanged():
+            lock = event.lock
+            holder = f"{lock.holder} holds it, fence {lock.fence}" if lock.holder else "nobody holds it"
+            waiting = f"; waiting: {listed(lock.waiting)}" if lock.waiting else ""
+            return f"{event.group} lock {lock.name} ({event.cause.value}: {event.session}): {holder}{waiting}"
+        case LockGranted():
+            return f"{event.group} lock {event.name}: this session holds it, fence {event.fence}"
+        case LockGone():
+            return f"{event.group} lock {event.name}: lost ({event.reason})"
 
 
 def returned(event: Reconnected) -> str:

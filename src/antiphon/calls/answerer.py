@@ -351,6 +351,18 @@ class Answerer:
             self._send_prepared(call)
         return True, self._taken()
 
+    def not_sent(self, mark: CallMark) -> None:
+        """A message of this member was not sent, because the group has no quorum: so it is sent after a view
+        with which it has one."""
+        if mark.kind is CallKind.ASK:
+            self._has_asked = False
+        elif mark.kind is CallKind.MEMORY:
+            self._told.clear()
+        elif mark.kind is CallKind.ANSWER:
+            call = self.open.get(CallId(mark.caller, mark.number))
+            if call is not None:
+                call.is_sent = False
+
     def _settle(self, now_us: int) -> list[Effect]:
         """Ask if what others remember is needed; hand out, or answer, what has become this member's."""
         self._ask()

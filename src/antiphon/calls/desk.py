@@ -125,6 +125,12 @@ class CallDesk:
         answerer = self._answerers.get(group)
         return (False, []) if answerer is None else answerer.answer(call, status, payload)
 
+    def not_sent(self, group: str, mark: CallMark) -> None:
+        """A message that this member of the group wanted sent was not: the group has no quorum."""
+        answerer = self._answerers.get(group)
+        if answerer is not None:
+            answerer.not_sent(mark)
+
     def waiting(self) -> list[str]:
         """Groups in which this session waits to hear what other members remember."""
         return [group for group, answerer in self._answerers.items() if answerer.is_waiting]

@@ -1,6 +1,5 @@
 """The verb `listen`: join groups and print what is delivered."""
 
-from base64 import b64encode
 from typing import Annotated, Any
 
 import msgspec
@@ -8,10 +7,12 @@ import typer
 from msgspec import structs
 
 import antiphon.blocking
+from antiphon.calls import Call
+from antiphon.cli.call import payload_fields
 from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
 from antiphon.cli.screen import joining, show
-from antiphon.client import Event, Reconnected
-from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.client import Event, LockGone, LockGranted, Reconnected
+from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.words import described
 
 
@@ -67,11 +68,7 @@ def _fields(event: Event) -> dict[str, Any]:
                 "id": str(event.id),
                 "sent_us": event.sent_us,
             }
-            try:
-                fields["payload"] = event.payload.decode("utf-8")
-            except UnicodeDecodeError:
-                fields["payload_base64"] = b64encode(event.payload).decode()
-            return fields
+            return fields | payload_fields(event.payload)
         case View():
             return {
                 "event": "view",
@@ -99,3 +96,26 @@ def _fields(event: Event) -> dict[str, Any]:
             }
         case SlowReceiver():
             return {"event": "slow", **structs.asdict(event)}
+        case Call():
+            return {
+                "event": "call",
+                "group": event.group,
+                "sender": event.sender,
+                "call": str(event.id),
+                "handler": event.handler,
+                "is_mine": event.is_mine,
+                **payload_fields(event.payload),
+            }
+        case LockChanged():
+            return {
+                "event": "lock",
+                "group": event.group,
+                "id": str(event.id),
+                "cause": event.cause.value,
+                "session": event.session,
+                **structs.asdict(event.lock),
+            }
+        case LockGranted():
+            return {"event": "lock-granted", **structs.asdict(event), "id": str(event.id)}
+        case LockGone():
+            return {"event": "lock-gone", **structs.asdict(event)}

@@ -2,8 +2,9 @@
 
 from msgspec import Struct
 
+from antiphon.calls import Call
 from antiphon.service import Service
-from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View, ViewId
 
 
 class Sent(Struct, frozen=True):
@@ -39,5 +40,37 @@ class Reconnected(Struct, frozen=True):
     """How many messages have an unknown fate. `unknown` has the newest of them, as many as are kept."""
 
 
-Event = Message | View | TransitionalSignal | Left | Reconnected | SlowReceiver
+class LockGranted(Struct, frozen=True):
+    """A view has given this session a lock that it waited for; or, after a merge, a lock that it holds has
+    another fence."""
+
+    group: str
+    name: str
+    fence: int
+    id: ViewId
+    """The view."""
+
+
+class LockGone(Struct, frozen=True):
+    """This session has lost a lock that it held: with a view, with its membership or with its connection."""
+
+    group: str
+    name: str
+    fence: int
+    """That of the grant that is over."""
+    reason: str
+
+
+Event = (
+    Message
+    | View
+    | TransitionalSignal
+    | Left
+    | Reconnected
+    | SlowReceiver
+    | LockChanged
+    | LockGranted
+    | LockGone
+    | Call
+)
 """What a session delivers."""

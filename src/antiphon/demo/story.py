@@ -17,7 +17,7 @@ from antiphon.demo.pauses import Pauses
 from antiphon.demo.people import Person, first_name, speaker
 from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
-from antiphon.words import counted, lagging, returned
+from antiphon.words import counted, described, lagging, returned
 
 GROUP = "tea"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
@@ -399,6 +399,8 @@ def _line(event: Event) -> str:
             return f"reconnected to {event.daemon}"
         case SlowReceiver():
             return lagging(event)
+        case _:
+            return described(event)
 
 
 def _because(view: View) -> str:
