@@ -387,3 +387,5 @@ been done; beyond it the oldest are not told by another member if the one that w
 CALL_MEMORY_WAIT_S = 2
 """How long a new holder of a handler waits for members that do not tell what they remember: they may be of
 programs that know nothing of calls."""
+CALL_FORMER_GROUPS_MAX = 16
+"""Groups that a session has left, of whose calls it remembers what it did: it may join them again."""

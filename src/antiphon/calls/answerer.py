@@ -149,8 +149,8 @@ class Answerer:
         return self._settle(now_us)
 
     def rejoin(self, me: str) -> None:
-        """The session has lost its connection and joins the group again, as a new member. What it remembers
-        stays true, and what its application has got is not handed to it again."""
+        """The session has lost its connection, or has left the group; if it joins again, it is as a new
+        member. What it remembers stays true, and what its application has got is not handed to it again."""
         for call in self.open:
             if call.is_handed:
                 self._former[call.id] = call
@@ -281,7 +281,8 @@ class Answerer:
     def _take_answer(self, mark: CallMark, message: Message, now_us: int) -> None:
         id = CallId(mark.caller, mark.number)
         call = self.open.get(id)
-        self._former.pop(id, None)
+        if mark.mode is not CallMode.ALL:
+            self._former.pop(id, None)
         if mark.mode is not CallMode.ALL or mark.status is CallStatus.FORGOTTEN:
             self._note_told(id, message)
         if mark.mode is not CallMode.ALL or mark.status is CallStatus.BUSY:

@@ -6,6 +6,7 @@ somebody wants. Groups without calls cost nothing but the last view, which is ke
 
 from msgspec import Struct
 
+from antiphon import limits
 from antiphon.calls.answerer import Answerer, is_handler
 from antiphon.calls.caller import Caller, Result
 from antiphon.calls.values import CallId, Effect, Send
@@ -38,6 +39,8 @@ class CallDesk:
         self._merged: set[str] = set()
         """Groups that have merged since this session joined them."""
         self._answerers: dict[str, Answerer] = {}
+        self._former: dict[str, Answerer] = {}
+        """Those of groups that it has left: it may join them again, and has not forgotten what it did."""
 
     def answerer(self, group: str) -> Answerer | None:
         """The machine of a group in which there were calls."""
@@ -79,7 +82,12 @@ class CallDesk:
         self._views.pop(group, None)
         self._since.pop(group, None)
         self._merged.discard(group)
-        self._answerers.pop(group, None)
+        answerer = self._answerers.pop(group, None)
+        if answerer is not None:
+            answerer.rejoin(self._me)
+            self._former[group] = answerer
+            if len(self._former) > limits.CALL_FORMER_GROUPS_MAX:
+                del self._former[next(iter(self._former))]
 
     def reconnected(self, me: str) -> list[Send]:
         """The session has another connection and another name, and joins its groups again; the calls that it
@@ -107,7 +115,9 @@ class CallDesk:
         answerer = self._answerers.get(view.group)
         if answerer is not None:
             return answerer, []
-        answerer = self._answerers[view.group] = Answerer(view.group, self._me)
+        answerer = self._former.pop(view.group, None) or Answerer(view.group, self._me)
+        answerer.rejoin(self._me)
+        self._answerers[view.group] = answerer
         return answerer, answerer.begin(view, self._since[view.group], self._earlier(view), now_us)
 
     def _earlier(self, view: View) -> tuple[str, ...]:
@@ -122,7 +132,7 @@ class CallDesk:
         self, group: str, call: CallId, status: CallStatus, payload: bytes
     ) -> tuple[bool, list[Effect]]:
         """The application's answer; False if nobody waits for one any more."""
-        answerer = self._answerers.get(group)
+        answerer = self._answerers.get(group) or self._former.get(group)
         return (False, []) if answerer is None else answerer.answer(call, status, payload)
 
     def not_sent(self, group: str, mark: CallMark) -> None:

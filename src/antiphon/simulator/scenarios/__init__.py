@@ -9,6 +9,7 @@ from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
+    calls,
     clocks,
     crowds,
     far,
@@ -72,6 +73,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "clocks": clocks.clocks,
     "roles": roles.roles,
     "restless": restless.restless,
+    "calls": calls.calls,
 }
 
 
