@@ -9,7 +9,8 @@ from antiphon import limits
 from antiphon.calls import CallId, Memory
 from antiphon.errors import BadFrame, UsageError
 from antiphon.types import Cause, View, ViewId
-from antiphon.wire.calls import CallKind, CallMark, CallMode, CallStatus, encode_mark, parse_mark
+from antiphon.wire.calls import CallKind, CallMark, CallMode, CallStatus, encode_body, encode_mark, parse_mark
+from antiphon.wire.calls import Memory as ToldMemory
 
 
 def service(*names: str, in_line: bool = True) -> tuple[Town, list[Person]]:
@@ -324,17 +325,31 @@ def test_a_request_for_a_group_that_is_not_joined_is_a_plain_message() -> None:
     assert [message.payload for message in a.plain] == [b"odd"] and not a.calls
 
 
-def test_answers_of_strangers_are_not_believed_by_members() -> None:
-    town, (a,) = service("#a#d")
+def test_the_answer_of_a_member_that_has_just_left_counts_for_all() -> None:
+    """Its caller cannot know that; so the next holder must not get the call."""
+    town, (a, b) = service("#a#d", "#b#d")
     caller = town.person("#x#d")
-    id = caller.call()
+    caller.call()
     town.run()
-    mark = CallMark(CallKind.ANSWER, caller=id.caller, number=id.number)
-    town.send("#stranger#d", (GROUP,), mark, b"lies")
+    town.members = ("#b#d",)
+    a.answer(a.calls[0], b"from the door")
     town.run()
-    a.answer(a.calls[0], b"true")
+    assert [result.payload for result in caller.results] == [b"from the door"]
+    assert not len(b.desk.answerer(GROUP).open)
+
+
+def test_what_strangers_remember_is_not_believed() -> None:
+    town = Town()
+    town.members = ("#mute#d",)
+    b = town.person("#b#d")
+    town.join(b)
     town.run()
-    assert [result.payload for result in caller.results] == [b"true"]
+    b.wants()
+    town.run()
+    told = encode_body(ToldMemory(True, (9, 0, 9, 9), ((77, 1_000_000),), (), ()))
+    town.send("#stranger#d", (GROUP,), CallMark(CallKind.MEMORY), told)
+    town.run()
+    assert b.desk.waiting() == [GROUP] and not b.desk.answerer(GROUP).memory.is_forgotten(CallId(77, 1))
 
 
 @pytest.mark.parametrize("kind", [CallKind.ROSTER, CallKind.MEMORY])

@@ -172,16 +172,21 @@ class Answerer:
         sender = message.sender
         if mark.kind is CallKind.REQUEST:
             self._take_request(mark, message, now_us)
-        elif sender in self._members:
+            return self._taken()
+        if sender in self._members:
             self._speakers.add(sender)
-            if mark.kind is CallKind.ANSWER:
-                self._take_answer(mark, message, now_us)
-            elif mark.kind is CallKind.ROSTER:
-                self._take_roster(mark, message, now_us)
-            elif mark.kind is CallKind.ASK:
-                self._take_question(sender, now_us)
-            else:
-                return self._take_memory(sender, message.payload, now_us)
+        # The caller takes the first answer, and cannot know whether its sender is a member, or has just left:
+        # so members take the first one, too. Who knows the caller's number has got the call.
+        if mark.kind is CallKind.ANSWER:
+            self._take_answer(mark, message, now_us)
+        elif mark.kind is CallKind.ROSTER:
+            self._take_roster(mark, message, now_us)
+        elif sender not in self._members:
+            return []
+        elif mark.kind is CallKind.ASK:
+            self._take_question(sender, now_us)
+        else:
+            return self._take_memory(sender, message.payload, now_us)
         return self._taken()
 
     # Calls ------------------------------------------------------------------------------------------------

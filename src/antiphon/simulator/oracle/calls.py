@@ -68,6 +68,9 @@ def _look_at_what_was_known(trace: Trace) -> Iterator[Finding]:
         view = record.views[0]
         assert view is not None
         views[view, record.groups[0]].setdefault(record.process, record.position)
+    left: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for record in trace.of(Event.LEFT):
+        left[record.process, record.groups[0]].append(record.position)
     for record in trace.of(Event.ANSWERED):
         answers[record.call].setdefault(record.process, record)
     for record in trace.of(Event.EXECUTED):
@@ -79,7 +82,10 @@ def _look_at_what_was_known(trace: Trace) -> Iterator[Finding]:
             yield at(record, f"it executed the call {record.call} after it had got the answer")
         for process, answer in answers[record.call].items():
             installed = views[view, record.groups[0]].get(process)
-            if installed is not None and answer.groups == record.groups and answer.position < installed:
+            if installed is None or answer.groups != record.groups or answer.position > installed:
+                continue
+            # One that has left knows the answer, and tells it to nobody: it comes back as a new member.
+            if not any(answer.position < gone < installed for gone in left[process, record.groups[0]]):
                 yield Finding(
                     f"{record.process} executed the call {record.call}, of which {process} had the answer "
                     "before their view",
