@@ -7,15 +7,27 @@ the same point of the stream.
     connect             a session with a daemon, for asyncio
     blocking.connect    the same for threads
     Service             the delivery levels
-    Event               what a session delivers: Message View TransitionalSignal Left LockChanged
-                        Reconnected SlowReceiver NotSent
+    Event               what a session delivers: Message View TransitionalSignal Left Reconnected
+                        SlowReceiver NotSent LockChanged LockGranted LockGone Call
     errors              every error that can be raised, in one tree
 """
 
 from importlib.metadata import PackageNotFoundError, version
 
 from antiphon import blocking, errors
-from antiphon.client import BatchMemory, Event, NotSent, Reconnected, Sent, Session, connect
+from antiphon.calls import Answers, Call, CallId
+from antiphon.client import (
+    BatchMemory,
+    Event,
+    HeldLock,
+    LockGone,
+    LockGranted,
+    NotSent,
+    Reconnected,
+    Sent,
+    Session,
+    connect,
+)
 from antiphon.service import Service
 from antiphon.types import (
     BatchStamp,
@@ -39,14 +51,20 @@ except PackageNotFoundError:  # a checkout on the path, not installed
     __version__ = "unknown"
 
 __all__ = [
+    "Answers",
     "BatchMemory",
     "BatchStamp",
+    "Call",
+    "CallId",
     "Cause",
     "Event",
+    "HeldLock",
     "Left",
     "Lock",
     "LockCause",
     "LockChanged",
+    "LockGone",
+    "LockGranted",
     "Message",
     "MessageId",
     "NotSent",

@@ -10,6 +10,8 @@
      ├── NoTime                 the daemon does not know the time yet
      ├── NoQuorum               too few members of the group are here: nothing was sent
      ├── LockLost               the lock is not held any more
+     ├── CallFailed             a call was answered with an error, or refused
+     ├── CallTimeout            no answer came in time; says what is known of the call
      └── BadPacket, BadFrame    bytes from outside that are not ours; counted and dropped by daemons
 
 UsageError leaves the session as it was. After Disconnected, connect again; `connect(reconnect=True)` does
@@ -58,6 +60,32 @@ class NoQuorum(AntiphonError):
 
 class LockLost(AntiphonError):
     """The lock is not held any more: its holder was cut off, or another one keeps it after a merge."""
+
+
+class CallFailed(AntiphonError):
+    """A call was answered, and the answer is an error.
+
+    `code` is "error" for one of the application, "forgotten" if the call was repeated after its answer had
+    been forgotten, "busy" if too many calls wait; `answerer` is the private name of the member that says so.
+    """
+
+    def __init__(self, reason: str, code: str = "error", answerer: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
+        self.answerer = answerer
+
+
+class CallTimeout(AntiphonError, TimeoutError):
+    """No answer came in time. The call may have been executed, or may still be.
+
+    With `answers="all"`, `answers` has those that came, and `missing` names the members that have not
+    answered.
+    """
+
+    def __init__(self, reason: str, answers: Any = None, missing: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.answers = answers
+        self.missing = missing
 
 
 class Disconnected(AntiphonError, ConnectionError):

@@ -372,3 +372,32 @@ and one that is not read about 4 MB."""
 JOURNAL_STREAM_BYTES_MAX = 128 * 1024 * 1024
 """Bytes of the pieces that all of them are sending, half of them for one host: 2 MiB each, and some pieces of
 one large message."""
+
+# Calls ----------------------------------------------------------------------------------------------------
+CALLS_WAITING_MAX = 8_192
+"""Calls that one session waits for at a time; a further one is refused."""
+CALL_TIMEOUT_MAX_S = 300
+"""The longest time for which a caller may wait: what members remember is older than any call that waits."""
+CALL_MEMORY_AGE_US = 900_000_000
+"""A caller that was silent for so long may be forgotten when there are too many."""
+CALL_CALLERS_MAX = 16_384
+"""Callers that a member remembers for one group; the calls of a further one are refused."""
+CALL_ANSWERS_MAX = 16_384
+CALL_ANSWERS_MAX_BYTES = 8 * 1024 * 1024
+"""Answers that a member remembers for one group; beyond it the oldest are forgotten, and their calls refused
+when they are repeated."""
+CALL_TOLD_MAX_BYTES = 1024 * 1024
+"""Payloads of answers, and those of calls that wait, in what a member tells one that comes later."""
+CALL_TELLING_MAX_BYTES = 8 * 1024 * 1024
+"""A memory that is longer than this is not read."""
+CALLS_OPEN_MAX = 16_384
+CALLS_OPEN_MAX_BYTES = 16 * 1024 * 1024
+"""Calls of one group that wait for an answer, in a member's library; further ones are refused."""
+CALLS_OWED_MAX = 4_096
+"""Repeated calls of one group whose answers are being told once more, which all members note until that has
+been done; beyond it the oldest are not told by another member if the one that was to tell is lost."""
+CALL_MEMORY_WAIT_S = 2
+"""How long a new holder of a handler waits for members that do not tell what they remember: they may be of
+programs that know nothing of calls."""
+CALL_FORMER_GROUPS_MAX = 16
+"""Groups that a session has left, of whose calls it remembers what it did: it may join them again."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from antiphon.client import Event, NotSent, Reconnected
-from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.calls import Call
+from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected
+from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
 
@@ -125,6 +126,19 @@ def described(event: Event) -> str:
             return f"slow: {lagging(event)}"
         case NotSent():
             return f"not sent: {unsent(event)}"
+        case Call():
+            text = event.payload.decode("utf-8", "backslashreplace")
+            mine = ", to be answered by this session" if event.is_mine else ""
+            return f"{event.group} {event.sender} call {event.id} (handler {event.handler}{mine}): {text}"
+        case LockChanged():
+            lock = event.lock
+            holder = f"{lock.holder} holds it, fence {lock.fence}" if lock.holder else "nobody holds it"
+            waiting = f"; waiting: {listed(lock.waiting)}" if lock.waiting else ""
+            return f"{event.group} lock {lock.name} ({event.cause.value}: {event.session}): {holder}{waiting}"
+        case LockGranted():
+            return f"{event.group} lock {event.name}: this session holds it, fence {event.fence}"
+        case LockGone():
+            return f"{event.group} lock {event.name}: lost ({event.reason})"
 
 
 def quorum_of(view: View) -> str:

@@ -11,6 +11,8 @@ LAST_LINES = {
     "hello.py": "message: hello from bob (sent by #bob#d1)",
     "replicated_counter.py": "all equal",
     "ordered_chat.py": "all heard the same",
+    "lock.py": "a worker with an old fence was refused",
+    "replicated_service.py": "the others agree: True",
 }
 
 

@@ -88,9 +88,9 @@ def test_a_client_may_not_write_those_of_daemons() -> None:
         bundle.parse_from_client(VECTOR)
 
 
-def test_daemons_write_three_types_and_clients_one() -> None:
-    assert {0x10, 0x11, 0x12, 0x8010} == extensions.KNOWN_TYPES
-    assert {0x12} == extensions.CLIENT_TYPES
+def test_daemons_write_three_types_and_clients_two() -> None:
+    assert {0x10, 0x11, 0x12, 0x8010, 0x8013} == extensions.KNOWN_TYPES
+    assert {0x12, 0x8013} == extensions.CLIENT_TYPES
 
 
 @pytest.mark.parametrize("type_", [0, 1, SKIPPABLE - 1])

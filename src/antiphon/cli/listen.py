@@ -1,6 +1,5 @@
 """The verb `listen`: join groups and print what is delivered."""
 
-from base64 import b64encode
 from typing import Annotated, Any
 
 import msgspec
@@ -8,10 +7,12 @@ import typer
 from msgspec import structs
 
 import antiphon.blocking
+from antiphon.calls import Call
+from antiphon.cli.call import payload_fields
 from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
 from antiphon.cli.screen import joining, show
-from antiphon.client import Event, NotSent, Reconnected
-from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected
+from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.words import described
 
 
@@ -69,11 +70,7 @@ def _fields(event: Event) -> dict[str, Any]:
             }
             if event.resilience is not None:
                 fields["resilience"] = event.resilience
-            try:
-                fields["payload"] = event.payload.decode("utf-8")
-            except UnicodeDecodeError:
-                fields["payload_base64"] = b64encode(event.payload).decode()
-            return fields
+            return fields | payload_fields(event.payload)
         case View():
             return {
                 "event": "view",
@@ -105,3 +102,26 @@ def _fields(event: Event) -> dict[str, Any]:
             return {"event": "slow", **structs.asdict(event)}
         case NotSent():
             return {"event": "not-sent", "group": event.group, "count": event.count}
+        case Call():
+            return {
+                "event": "call",
+                "group": event.group,
+                "sender": event.sender,
+                "call": str(event.id),
+                "handler": event.handler,
+                "is_mine": event.is_mine,
+                **payload_fields(event.payload),
+            }
+        case LockChanged():
+            return {
+                "event": "lock",
+                "group": event.group,
+                "id": str(event.id),
+                "cause": event.cause.value,
+                "session": event.session,
+                **structs.asdict(event.lock),
+            }
+        case LockGranted():
+            return {"event": "lock-granted", **structs.asdict(event), "id": str(event.id)}
+        case LockGone():
+            return {"event": "lock-gone", **structs.asdict(event)}

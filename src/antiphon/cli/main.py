@@ -17,6 +17,7 @@ import typer
 
 from antiphon.cli import (
     bench,
+    call,
     campaign,
     chat,
     check,
@@ -30,9 +31,11 @@ from antiphon.cli import (
     journal,
     lab,
     listen,
+    lock,
     peers,
     report,
     send,
+    serve,
     simulate,
     status,
 )
@@ -97,6 +100,9 @@ _VERBS: dict[str, Callable[..., None]] = {
     "send": send.send,
     "listen": listen.listen,
     "chat": chat.chat,
+    "call": call.call,
+    "serve": serve.serve,
+    "lock": lock.lock,
     "flood": flood.flood,
     "simulate": simulate.simulate,
     "journal": journal.journal,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from antiphon.errors import UsageError
-from antiphon.types import SLOW_POLICIES, SlowPolicy
+from antiphon.types import HANDLERS_MAX, SLOW_POLICIES, SlowPolicy
 
 Address = Annotated[
     str | None,
@@ -21,6 +21,12 @@ Address = Annotated[
 Reconnect = Annotated[
     bool,
     typer.Option("--reconnect", help="When the daemon is lost, go on at the next address, or there again."),
+]
+Handler = Annotated[
+    int,
+    typer.Option(
+        "--handler", metavar="N", min=0, max=HANDLERS_MAX - 1, help="Which handler: its holder answers."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for programs.")]
 Master = Annotated[

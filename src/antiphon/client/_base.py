@@ -7,14 +7,16 @@ from collections.abc import Callable
 from weakref import WeakSet
 
 from antiphon import limits
+from antiphon.client._calls import ClientCalls
 from antiphon.client._incoming import GOODBYE_CODE, Incoming
+from antiphon.client._locks import LockTable, OwnLock
 from antiphon.client._opening import Opened
 from antiphon.client._reconnecting import ReconnectPlan, Search
 from antiphon.client._send_queue import SendQueue
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Reconnected
 from antiphon.errors import BadFrame, Disconnected, UsageError
-from antiphon.types import Minimum, check_group, check_minimum
+from antiphon.types import Minimum, check_group, check_lock, check_minimum
 from antiphon.wire import frames
 
 CLOSED = "closed by this program"
@@ -54,6 +56,8 @@ class SessionBase(ABC):
             diary=opened.incoming.diary,
             without_quorum=opened.incoming.without_quorum,
         )
+        self._calls = self._incoming.calls = ClientCalls(welcome.name, self._incoming.shows_views)
+        self._locks = self._incoming.locks = LockTable(welcome.name)
         self._groups: dict[str, int] = {}  # the minimum of each, in the order of joining
         self._asked: Counter[str] = Counter()
         """Joins and leaves asked for, by group."""
@@ -141,6 +145,17 @@ class SessionBase(ABC):
         del self._groups[group]
         self._asked[group] += 1
 
+    def _ask_lock(self, group: str, name: str, wait: bool) -> OwnLock:
+        check_group(group)
+        check_lock(name)
+        if group not in self._groups:
+            raise UsageError(f"this session has not joined {group!r}")
+        if not self._calls.views:
+            raise UsageError("a session that wants locks needs views, which tell it of them")
+        own = self._locks.ask(group, name)
+        self._send_queue.control(frames.AskLock(group, name, wait))
+        return own
+
     def _lost(self, reason: str) -> None:
         """The connection has ended without our wish: look for another if that is wanted, or else end."""
         if self._reconnect_plan is None or self._is_over:
@@ -149,6 +164,7 @@ class SessionBase(ABC):
             search = self._search = self._begin_search(self._reconnect_plan)
             self._cut()
             self._loss = self._in_words(reason)
+            self._incoming.lose_locks(self._loss)
             search.start()  # last: another thread may have ended the session, and the search, meanwhile
 
     def _begin_search(self, reconnect_plan: ReconnectPlan) -> Search:
@@ -208,6 +224,8 @@ class SessionBase(ABC):
             self._incoming.effects[group] = asked - (group in self._groups)
         for group, least in self._groups.items():
             self._send_queue.control(frames.Join(group, least))
+        self._locks.reconnected(welcome.name)
+        self._calls.reconnected(welcome.name, self._send_queue)
         self._socket, self._address, self._welcome = opened.socket, opened.address, welcome
         self._socket.setblocking(False)
         self._search = None

@@ -12,15 +12,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon import limits
+from antiphon.calls import Call
+from antiphon.client._calls import ClientCalls
 from antiphon.client._diary import ASKED, Diary
 from antiphon.client._ledger import Ledger
+from antiphon.client._locks import LockTable
 from antiphon.client._time import TimeQuestions
 from antiphon.client.batches import BatchMemory
-from antiphon.client.events import Event, NotSent, Reconnected, Sent
+from antiphon.client.events import Event, LockGone, LockGranted, NotSent, Reconnected, Sent
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
-from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Cause, Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.wire import bundle, frames
+from antiphon.wire.calls import mark_of
 
 GOODBYE_CODE = "bye"
 """The daemon's word when it has carried out our Disconnect."""
@@ -45,9 +49,16 @@ class _Unshown(Struct, frozen=True):
     event: View | TransitionalSignal | Left
 
 
-_Item = (
-    bytes | View | TransitionalSignal | Left | _Unshown | SlowReceiver | NotSent | frames.Problem | _Return
-)
+class _Marked(Struct, frozen=True):
+    """A message that belongs to a call, and what the application gets in its place."""
+
+    messages: list[Message]
+    shown: list[Message] | list[Call]
+
+
+_Shown = SlowReceiver | NotSent | LockChanged | LockGranted | LockGone | Call
+"""Events of which a trace does not tell here."""
+_Item = bytes | View | TransitionalSignal | Left | _Unshown | _Marked | _Shown | frames.Problem | _Return
 """What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
 
 
@@ -63,6 +74,9 @@ class Incoming:
         self.goodbye: frames.Goodbye | None = None
         self.status: frames.Status | None = None
         self.times = TimeQuestions()
+        self.calls: ClientCalls | None = None
+        self.locks: LockTable | None = None
+        """Both are set by the session that reads from here."""
         self.ledger = Ledger()
         """The ledger of the connection that is being read."""
         self.untold: list[Sent] = []
@@ -93,6 +107,7 @@ class Incoming:
             frames.Accepted: self._on_accepted,
             frames.LeftFrame: self._on_left,
             frames.NotSent: self._on_not_sent,
+            frames.LockFrame: self._on_lock,
             frames.SlowFrame: self._on_slow,
             frames.Problem: self._on_problem,
             frames.Status: self._on_status,
@@ -120,11 +135,19 @@ class Incoming:
         found, used, needed = frames.split(memoryview(self._buffer)[: self._filled])
         for kind, frame in found:
             if kind == frames.FrameKind.BUNDLE:
-                self._queue(bytes(frame), len(frame))
+                if bundle.has_extensions(frame) and self.calls is not None:
+                    self._take_extended(bytes(frame), self.calls)
+                else:
+                    self._queue(bytes(frame), len(frame))
             else:
                 value = frames.decode_from_daemon(frame)
                 self._handlers[type(value)](value, len(frame))
         self._make_room(used, needed)
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether something waits for `refill`."""
+        return bool(self._events)
 
     @property
     def complains(self) -> bool:
@@ -167,7 +190,12 @@ class Incoming:
         elif isinstance(item, _Unshown):
             assert self.diary is not None
             self.diary.took(item.event)
-        elif isinstance(item, SlowReceiver | NotSent):  # nothing for a trace: daemons tell what is not sent
+        elif isinstance(item, _Marked):
+            self._note_own(item.messages)
+            if self.diary is not None:
+                self.diary.took_bundle(item.messages)
+            self.ready.extend(item.shown)
+        elif isinstance(item, _Shown):  # nothing for a trace
             self.ready.append(item)
         else:
             assert isinstance(item, View | TransitionalSignal | Left)
@@ -229,6 +257,30 @@ class Incoming:
         if not self._drops:
             self._events.append((item, size))
             self.queued_bytes += size
+
+    def _take_extended(self, frame: bytes, calls: ClientCalls) -> None:
+        """A bundle with extensions: a call is looked at now, so that answers need nobody who takes events."""
+        try:
+            mark = mark_of(bundle.parse(frame).extensions)
+            messages = bundle.decode(frame) if mark is not None else []
+        except BadFrame:
+            mark, messages = None, []  # found out in its place
+        if mark is None or len(messages) != 1:
+            self._queue(frame, len(frame))
+            return
+        is_plain, shown = calls.message(mark, messages[0])
+        self._queue(_Marked(messages, messages if is_plain else shown), len(frame))
+
+    def queue_calls(self, calls: list[Call]) -> None:
+        """Calls that have become this session's to answer."""
+        for call in calls:
+            self._queue(call, len(call.payload))
+
+    def lose_locks(self, reason: str) -> None:
+        """The connection is lost."""
+        if self.locks is not None:
+            for event in self.locks.lost(reason):
+                self._queue(event, 0)
 
     def _skip_to_return(self) -> bool:
         """Throw away what is left of a connection; whether another one follows in the queue."""
@@ -317,6 +369,10 @@ class Incoming:
             self._queue(view, size)
         else:
             self._queue_unshown(view)
+        if self.locks is not None and self.calls is not None:
+            for event in self.locks.view(view):
+                self._queue(event, 0)
+            self.queue_calls(self.calls.view(view))
 
     def _on_signal(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.SignalFrame)
@@ -337,10 +393,24 @@ class Incoming:
             self._queue(value.left, size)
         else:
             self._queue_unshown(value.left)
+        if self.locks is not None and self.calls is not None:
+            for event in self.locks.left(value.left.group):
+                self._queue(event, 0)
+            self.calls.left(value.left.group)
+
+    def _on_lock(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.LockFrame)
+        change = value.change
+        self._queue(change, size)
+        if self.locks is not None and self.calls is not None:
+            self.locks.change(change)
+            self.queue_calls(self.calls.lock(change))
 
     def _on_not_sent(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.NotSent)
         messages = self.ledger.refuse(value.sequence, value.count)
+        if self.calls is not None and self.calls.not_sent(value.sequence, value.count, value.group):
+            return  # whoever made the call is told
         self._queue(NotSent(value.group, messages, value.count), size)
 
     def _on_slow(self, value: frames.FromDaemon, size: int) -> None:

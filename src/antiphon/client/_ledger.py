@@ -64,8 +64,13 @@ class Ledger:
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
 
+    @property
+    def sequence(self) -> int:
+        """What the daemon will call the last message, join, leave or request for a lock."""
+        return self._sequence
+
     def note_request(self) -> None:
-        """A join or a leave was asked for."""
+        """A join, a leave or a lock was asked for, or given back."""
         self._sequence += 1
         self._uncounted.append((self._sequence, self._sequence))
 

@@ -19,7 +19,8 @@ from antiphon.service import Service
 from antiphon.types import BatchStamp, Resilience, check_destination, check_resilience, check_stamp
 from antiphon.wire import bundle, frames
 from antiphon.wire import resilience as resiliences
-from antiphon.wire.extensions import Extension, size_bytes
+from antiphon.wire.calls import CallMark, encode_mark
+from antiphon.wire.extensions import CALL, Extension, size_bytes
 
 Groups = str | Sequence[str]
 """Where a message goes: one group or private name, or several."""
@@ -116,7 +117,7 @@ class SendQueue:
     ) -> None:
         """Take one message into the open bundle, or open one. UsageError and NoQuorum change nothing."""
         if self._without_quorum:
-            self._check_quorum(groups)
+            self.check_quorum(groups)
         if (
             groups is self._groups
             and service is self._service
@@ -135,8 +136,8 @@ class SendQueue:
             self._add(self._key, payload)
             return
         key = self._key_for(groups, service, tag, self_discard, resilience)
-        data = payload if type(payload) is bytes else _as_bytes(payload)
-        self._check_size(data)
+        data = payload if type(payload) is bytes else as_bytes(payload)
+        self.check_size(data)
         if key is not self._key:
             self.close_bundle()
             self._key = key
@@ -146,7 +147,7 @@ class SendQueue:
     def _add(self, key: BundleKey | None, data: bytes) -> None:
         """Take a message that may open the bundle of `key`, or fill it."""
         assert key is not None
-        self._check_size(data)
+        self.check_size(data)
         size = len(data) + LENGTH_BYTES
         if self._payloads and size > self._room_bytes:
             self.close_bundle()
@@ -175,7 +176,7 @@ class SendQueue:
         """Queue a bundle that begins with `stamp` and has as many of `payloads` as fit into it, at least one;
         returns how many. UsageError and NoQuorum change nothing."""
         if self._without_quorum:
-            self._check_quorum(groups)
+            self.check_quorum(groups)
         key = self._key_for(groups, service, tag, self_discard, resilience)
         mark = str(check_stamp(stamp)).encode("ascii")
         taken, size = self._fitting(payloads, len(mark) + LENGTH_BYTES)
@@ -188,25 +189,52 @@ class SendQueue:
             self._diary.sent(key, taken)
         return len(taken)
 
+    def add_marked(
+        self,
+        groups: tuple[str, ...],
+        mark: CallMark,
+        payload: bytes,
+        service: Service,
+        resilience: Resilience | None = None,
+    ) -> int:
+        """Queue a message that belongs to a call, as a bundle of its own; returns its sequence. What becomes
+        of it is the business of `calls`: it is not told as a message of unknown fate."""
+        key = self._key_for(groups, service, 0, False, resilience)
+        asked = () if resilience is None else (resiliences.extension(resilience),)
+        self.close_bundle()
+        buffers = bundle.encode(
+            key.names, len(groups), service, [payload], sent_us=time.time_ns() // 1_000,
+            extensions=(*asked, Extension(CALL, encode_mark(mark))),
+        )  # fmt: skip
+        self._queue.append(b"".join(buffers))
+        self.queued_bytes += len(self._queue[-1])
+        self.bundle_count += 1
+        self._ledger.note_request()
+        if self._diary is not None:
+            self._diary.sent(key, [payload])
+        return self._ledger.sequence
+
     def _fitting(self, payloads: Sequence[Payload], size: int) -> tuple[list[bytes], int]:
         """The first of `payloads` that fit into a bundle of which `size` bytes are used, and its new size."""
         taken: list[bytes] = []
         for payload in islice(payloads, limits.BUNDLE_MESSAGES_MAX - 1 if self._gathers else 1):
-            data = payload if type(payload) is bytes else _as_bytes(payload)
+            data = payload if type(payload) is bytes else as_bytes(payload)
             grown = size + len(data) + LENGTH_BYTES
             if taken and grown > limits.BUNDLE_TARGET_BYTES:
                 break
-            self._check_size(data)
+            self.check_size(data)
             taken.append(data)
             size = grown
         return taken, size
 
-    def _check_quorum(self, groups: Groups) -> None:
+    def check_quorum(self, groups: Groups) -> None:
+        """NoQuorum if it is known that nothing may be sent to one of these groups."""
         for group in (groups,) if isinstance(groups, str) else _as_names(groups):
             if group in self._without_quorum:
                 raise NoQuorum(f"group {group!r} has no quorum: too few of its members are here; not sent")
 
-    def _check_size(self, data: bytes) -> None:
+    def check_size(self, data: bytes) -> None:
+        """MessageTooLarge for a payload that no message may have."""
         if len(data) > self._message_max_bytes:
             raise MessageTooLarge(
                 f"the message has {len(data):,} bytes; a message may have at most {self._message_max_bytes:,}"
@@ -222,6 +250,10 @@ class SendQueue:
             self._ledger.note_request()
             if self._diary is not None:
                 self._diary.asked(value)
+        elif isinstance(value, frames.AskLock | frames.Unlock):
+            self._ledger.note_request()
+            if self._diary is not None:
+                self._diary.stamped()  # numbered, and no message
 
     def close_bundle(self) -> None:
         """Move the open bundle, if there is one, to the queue."""
@@ -354,7 +386,7 @@ def _as_names(groups: Sequence[str]) -> tuple[str, ...]:
     raise UsageError(f"groups must be a name or a sequence of names, not {type(groups).__name__}")
 
 
-def _as_bytes(payload: Payload) -> bytes:
+def as_bytes(payload: Payload) -> bytes:
     """A copy that cannot change under the bundle; UsageError for what is not bytes."""
     if isinstance(payload, bytes | bytearray | memoryview):
         return bytes(payload)

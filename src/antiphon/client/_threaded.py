@@ -55,7 +55,11 @@ class ThreadedSession(SessionBase):
         self._wake_flusher = threading.Event()
         self._flusher: threading.Thread | None = None
         self._flusher_watches = False
+        self._begin_calls()
         self._socket.setblocking(False)
+
+    def _begin_calls(self) -> None:
+        """For the part of the session that calls."""
 
     def _let_go(self) -> None:
         """Close the socket once no other thread is using it: shutting it down first wakes them all."""
@@ -225,8 +229,17 @@ class ThreadedSession(SessionBase):
                 self._present.wait(left_s)
                 continue
             wanted = select.POLLIN | (select.POLLOUT if self._offer() else 0)
+            again_s = self._look_again_s()
+            if again_s is not None:
+                left_s = again_s if left_s is None else min(left_s, again_s)
+                if self._ready or self._incoming.is_queued:
+                    continue
             if self._poll(wanted, None if left_s is None else left_s * 1_000) & select.POLLIN:
                 self._read()
+
+    def _look_again_s(self) -> float | None:
+        """How long to wait for the daemon at most, if there is something else to see to."""
+        return None
 
     def _wait_effect(self, group: str) -> None:
         """Wait until the joins and leaves of `group` asked for so far have taken effect; read meanwhile,

@@ -10,7 +10,7 @@ from antiphon import limits
 from antiphon.client._base import CLOSE_TIMEOUT_S
 from antiphon.client._opening import addresses, ask_status, request, trace_folder
 from antiphon.client._send_queue import Groups, Payload
-from antiphon.client._threaded import ThreadedSession
+from antiphon.client._threaded_calls import ThreadedCalls
 from antiphon.client._time import AGAIN_S, NOT_KNOWN
 from antiphon.client.batches import BatchMemory
 from antiphon.client.connecting import open_with, reconnect_plan_for
@@ -21,7 +21,7 @@ from antiphon.types import BatchStamp, Minimum, Resilience, SlowPolicy, Time
 from antiphon.wire import frames
 
 
-class Session(ThreadedSession):
+class Session(ThreadedCalls):
     """A connection to a daemon, for threads. Made by `antiphon.blocking.connect`.
 
     >>> import antiphon

@@ -2,8 +2,18 @@
 
 from msgspec import Struct
 
+from antiphon.calls import Call
 from antiphon.service import Service
-from antiphon.types import Left, Message, Resilience, SlowReceiver, TransitionalSignal, View
+from antiphon.types import (
+    Left,
+    LockChanged,
+    Message,
+    Resilience,
+    SlowReceiver,
+    TransitionalSignal,
+    View,
+    ViewId,
+)
 
 
 class Sent(Struct, frozen=True):
@@ -50,5 +60,38 @@ class NotSent(Struct, frozen=True):
     """How many there are."""
 
 
-Event = Message | View | TransitionalSignal | Left | Reconnected | SlowReceiver | NotSent
+class LockGranted(Struct, frozen=True):
+    """A view has given this session a lock that it waited for; or, after a merge, a lock that it holds has
+    another fence."""
+
+    group: str
+    name: str
+    fence: int
+    id: ViewId
+    """The view."""
+
+
+class LockGone(Struct, frozen=True):
+    """This session has lost a lock that it held: with a view, with its membership or with its connection."""
+
+    group: str
+    name: str
+    fence: int
+    """That of the grant that is over."""
+    reason: str
+
+
+Event = (
+    Message
+    | View
+    | TransitionalSignal
+    | Left
+    | Reconnected
+    | SlowReceiver
+    | NotSent
+    | LockChanged
+    | LockGranted
+    | LockGone
+    | Call
+)
 """What a session delivers."""

@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from antiphon import limits
-from antiphon.client._base import CLOSE_TIMEOUT_S, CLOSED, SessionBase
+from antiphon.client._asyncio_calls import AsyncCalls
+from antiphon.client._base import CLOSE_TIMEOUT_S, CLOSED
 from antiphon.client._opening import Opened, ask_status
 from antiphon.client._reconnecting import ReconnectPlan
 from antiphon.client._send_queue import Groups, Payload
@@ -39,7 +40,7 @@ QUEUE_MAX_BYTES = 256 * 1024
 """Encoded bytes that wait for a full socket before `send` waits, too."""
 
 
-class Session(SessionBase):
+class Session(AsyncCalls):
     """A connection to a daemon, for asyncio. Made by `antiphon.connect`.
 
     Any task of the loop that opened it may send, and any may receive, at the same time. A cancelled
@@ -88,6 +89,7 @@ class Session(SessionBase):
         """Joins and leaves that wait to take effect."""
         self._arrived = asyncio.Event()
         self._drained = asyncio.Event()
+        self._begin_calls()
         self._socket.setblocking(False)
         self._loop.add_reader(self._fd, self._readable)
 

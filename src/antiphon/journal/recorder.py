@@ -18,6 +18,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from antiphon.calls import Call
 from antiphon.client.blocking import Session
 from antiphon.client.events import Event, Reconnected
 from antiphon.errors import AntiphonError, Disconnected
@@ -175,6 +176,10 @@ class Recorder:
                 self._rows.add_messages(
                     cast(Sequence[Message], run), group, self._state.views.get(group), now_us
                 )
+            case Call(is_again=False) as call:
+                # What was asked is part of the group's stream; answers are between the libraries.
+                view_id = self._state.views.get(call.group)
+                self._rows.add_messages([call.message], call.group, view_id, now_us)
             case View() as view:
                 self._state = self._state.with_view(view.group, str(view.id))
                 self._journal.state = self._state

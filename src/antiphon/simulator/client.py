@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from random import Random
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from antiphon.config import Settings
 from antiphon.core.node import Node
@@ -17,13 +20,28 @@ from antiphon.service import Service
 from antiphon.trace import Event, Identity, LockState, Record, ViewNumber
 from antiphon.trace.bearers import Bearers
 from antiphon.trace.watcher import SERVICE_WORDS
-from antiphon.types import Lock, LockCause, LockChanged, Resilience, ViewId
+from antiphon.types import Lock, LockCause, LockChanged, Message, Resilience, ViewId
 from antiphon.wire import bundle, frames
+from antiphon.wire.calls import CallMark, encode_mark, mark_of
+from antiphon.wire.extensions import CALL, Extension
 from antiphon.wire.resilience import extension
+
+if TYPE_CHECKING:
+    from antiphon.simulator.calling import Calling
 
 Delivery = tuple[Identity, str, tuple[str, ...], int, int]
 """One message of a bundle as the trace tells it: identity, service, groups, checksum, lts."""
-Output = list[Delivery] | frames.FromDaemon
+
+
+class MarkedDelivery(Struct, frozen=True):
+    """A message that belongs to a call."""
+
+    deliveries: list[Delivery]
+    mark: CallMark
+    message: Message
+
+
+Output = list[Delivery] | MarkedDelivery | frames.FromDaemon
 Request = frames.Join | frames.Leave | frames.AskLock | frames.Unlock | bytearray
 POOL_BYTES = 1 << 20
 
@@ -51,7 +69,7 @@ def read_frame(frame: bytes | bytearray | memoryview) -> Output:
     envelope = messages[0].envelope
     service = SERVICE_WORDS[envelope.service]
     groups = envelope.groups
-    return [
+    deliveries = [
         (
             (envelope.daemon, envelope.incarnation, envelope.session, envelope.sequence + index),
             service,
@@ -61,6 +79,11 @@ def read_frame(frame: bytes | bytearray | memoryview) -> Output:
         )
         for index, message in enumerate(messages)
     ]
+    if bundle.has_extensions(frame):
+        mark = mark_of(bundle.parse(frame).extensions)
+        if mark is not None:
+            return MarkedDelivery(deliveries, mark, messages[0])
+    return deliveries
 
 
 def _number(view: ViewId) -> ViewNumber:
@@ -92,6 +115,8 @@ class Client:
         self._settings = settings
         self._records = records
         self._sequence = 0
+        self._now_us = 0
+        """When it was last given something."""
         self._requests: deque[tuple[Request, list[Record]]] = deque()
         self._waiting = waiting
         self.unread: deque[tuple[int, Output]] = deque()
@@ -112,6 +137,8 @@ class Client:
         self.joining: set[str] = set()
         self._views_of: dict[tuple[str, ...], tuple[ViewNumber | None, ...]] = {}
         self._names_of: dict[tuple[str, ...], bytes] = {}
+        self.calling: Calling | None = None
+        """What it has to do with calls, if anything."""
 
     # What the application asks ----------------------------------------------------------------------------
 
@@ -162,6 +189,39 @@ class Client:
             records.append(record)
         self._ask(frame, records)
 
+    def send_marked(self, groups: tuple[str, ...], mark: CallMark, body: bytes, service: Service) -> None:
+        """Queue a message that belongs to a call."""
+        names = bundle.names_area(self.name, groups)
+        extension = Extension(CALL, encode_mark(mark))
+        frame = bytearray().join(bundle.encode(names, len(groups), service, [body], extensions=[extension]))
+        record = self._record(Event.SEND, groups)
+        record.service = SERVICE_WORDS[service]
+        record.checksum = zlib.crc32(body)
+        self._ask(frame, [record])
+
+    def ask_lock(self, group: str, name: str, *, wait: bool) -> None:
+        """Ask for a lock of a group that it has asked to join."""
+        self._ask(frames.AskLock(group, name, wait), [])
+
+    def note_call(
+        self,
+        event: Event,
+        group: str,
+        call: str,
+        person: str,
+        checksum: int,
+        mode: str,
+        peer: str,
+        is_own: bool,
+    ) -> None:
+        """Put into the trace what this client has done with a call."""
+        record = self._record(event, (group,))
+        record.views = self._views(record.groups)
+        record.position, record.time_us = len(self._records), self._now_us
+        record.call, record.person, record.checksum = call, person, checksum
+        record.service, record.peer, record.state = mode, peer, "own" if is_own else ""
+        self._records.append(record)
+
     def _ask(self, request: Request, records: list[Record]) -> None:
         self._requests.append((request, records))
         self._waiting[self] = None
@@ -211,8 +271,13 @@ class Client:
 
     def take(self, output: Output, now_us: int) -> None:
         """The application reads one frame."""
+        self._now_us = now_us
         if isinstance(output, list):
             self._deliver(output, now_us)
+        elif isinstance(output, MarkedDelivery):
+            self._deliver(output.deliveries, now_us)
+            if self.calling is not None:
+                self.calling.message(output.mark, output.message, now_us)
         elif isinstance(output, frames.ViewFrame):
             view = output.view
             meant = partial(self._bearers.meant, self.daemon, view)
@@ -231,6 +296,8 @@ class Client:
                     locks=tuple(self._lock_state(view.group, lock) for lock in view.locks),
                 )
             )  # fmt: skip
+            if self.calling is not None:
+                self.calling.view(view, now_us)
         elif isinstance(output, frames.LockFrame):
             self._take_lock(output.change, now_us)
         elif isinstance(output, frames.NotSent):
@@ -254,6 +321,11 @@ class Client:
                     (left.group,), (_number(left.id),),
                 )
             )  # fmt: skip
+            if self.calling is not None:
+                self.calling.left(left.group)
+        elif isinstance(output, frames.LockFrame):
+            if self.calling is not None:
+                self.calling.lock(output.change, now_us)
         else:
             raise AssertionError(f"{self.process} was told {output}")
 

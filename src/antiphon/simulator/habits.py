@@ -63,6 +63,11 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     busy_us: int = 0
     """How long it acts before it rests for `idle_us`, again and again; 0: it never rests."""
     idle_us: int = 0
+    calls: float = 0.0
+    """Probability that an action is a call, or some answers; and the sessions of one client are one caller,
+    which repeats the calls that wait."""
+    serves: bool = False
+    """Whether it asks for the handlers of the groups that it joins, and answers calls."""
 
     def causal(self) -> "Habits":
         """The same habits, with every third message causal."""

@@ -3,6 +3,7 @@
 from random import Random
 
 from antiphon.service import Service
+from antiphon.simulator.calling import Calling
 from antiphon.simulator.client import Client, payload
 from antiphon.simulator.habits import RESILIENCES, Habits
 from antiphon.simulator.world import World
@@ -39,6 +40,11 @@ class Actor:
         # Messages are the same however they are divided into bundles.
         self._division: Random = world.chance(f"bundles of client {name}")
         self._asking: Random = world.chance(f"resilience of client {name}")
+        self._calling: Calling | None = None
+        self._call_random: Random | None = None
+        if habits.calls:
+            self._call_random = world.chance(f"calls of client {name}")
+            self._calling = Calling(name, self._call_random, serves=habits.serves, views=habits.views)
 
     def start(self, from_us: int, within_us: int) -> None:
         """It comes at the time of its habits, or else at any within the given span."""
@@ -96,6 +102,8 @@ class Actor:
         self._client = client
         for group in random.sample(habits.groups, min(habits.joins, len(habits.groups))):
             client.join(group, habits.minimum)
+        if self._calling is not None:
+            self._calling.begin(client)
         self._world.settle(self._daemon)
 
     def _former_name(self) -> str | None:
@@ -129,6 +137,12 @@ class Actor:
             self._lock(client)
             self._world.settle(self._daemon)
             return
+        if self._calling is not None and self._call_random is not None:
+            self._calling.work()
+            if self._call_random.random() < habits.calls:
+                self._calling.call(self._call_random.choice(habits.groups))
+                self._world.settle(self._daemon)
+                return
         chance = random.random()
         if chance < habits.quits:
             self._world.disconnect(self._daemon, client, graceful=random.random() < 0.6)

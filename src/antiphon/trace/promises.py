@@ -293,6 +293,12 @@ TIME = Promise(
     "internal time from one another, by no more than they say, and runs backwards at no daemon; daemons that "
     "have worked in one view for a while and have an internal time have the same one",
 )
+CALLS = Promise(
+    "calls",
+    "calls are answered at most once",
+    "a call has one answer, of a member that executed it; no session object executes a call twice, or after "
+    "one that is in the same view had its answer before that view",
+)
 CAUSES = Promise(
     "causes",
     "no effect without its cause",

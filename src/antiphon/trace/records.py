@@ -4,9 +4,9 @@ The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), a
 of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
 (how full a daemon is), `link` (how a link does), `stop` (a daemon is told to stop, and takes leave), `steady`
 (faults last, and some daemons are well), `clock` (what a daemon says the time is), and
-`restored` (the network's faults are over); and two of clients: `lock` (a lock of a group has changed) and
-`unsent` (a message was not sent, because its group has no quorum). The file format is described in
-docs/reference/trace.md.
+`restored` (the network's faults are over); and of clients: `lock` (a lock of a group has changed), `unsent`
+(a message was not sent, because its group has no quorum), and of calls `called`, `executed`, `answered` and
+`finished`. The file format is described in docs/reference/trace.md.
 """
 
 from enum import StrEnum
@@ -59,6 +59,10 @@ class Event(StrEnum):
     BUFFERS = "buffers"
     LINK = "link"
     CLOCK = "clock"
+    CALLED = "called"
+    EXECUTED = "executed"
+    ANSWERED = "answered"
+    FINISHED = "finished"
     FORGED = "forged"
     STEADY = "steady"
     RESTORED = "restored"
@@ -139,7 +143,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     destinations: tuple[str, ...] = ()
     """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
     state: str = ""
-    """The state of the membership in `state`, of the link in `link`; "behind" or "caught up" in `slow`."""
+    """The state of the membership in `state`, of the link in `link`; "behind" or "caught up" in `slow`;
+    "own" in `executed` if the member was to answer the call."""
     reason: str = ""
     """Why a `state` was entered."""
     parts: tuple[tuple[str, ...], ...] = ()
@@ -150,7 +155,7 @@ class Record(Struct, omit_defaults=True, gc=False):
     without a daemon view that works, until then. Stop: the others are without a view for this time at most; 0
     if there are other troubles that may stop them."""
     peer: str = ""
-    """Link: the daemon at its other end."""
+    """Link: the daemon at its other end; finished: the member that answered, if all were asked."""
     link: dict[str, int] = {}
     """Link: name: what was counted since the daemon view began, or measured now."""
     clock: dict[str, int] = {}
@@ -158,6 +163,11 @@ class Record(Struct, omit_defaults=True, gc=False):
     on the clock of that daemon; `state` is "reference" or "internal"."""
     true_us: int = 0
     """Clock: the time of the world; 0 where that is not known."""
+    call: str = ""
+    """Called, executed, answered and finished: the identity of the call. `checksum` is that of the answer,
+    and `service` the mode: "one" or "all"."""
+    person: str = ""
+    """The same four: the session object, which may have one session after another."""
 
     @property
     def rank(self) -> int:

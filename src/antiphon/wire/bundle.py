@@ -53,6 +53,7 @@ from antiphon.service import CAUSAL, Service
 from antiphon.types import BatchStamp, Envelope, Message, check_stamp
 from antiphon.wire import extensions as extension_fields
 from antiphon.wire import resilience
+from antiphon.wire.calls import mark_of
 from antiphon.wire.extensions import CLIENT_TYPES, Extension
 
 FRAME_KIND_BUNDLE = 1
@@ -64,6 +65,7 @@ HEADER_BYTES = _HEADER.size
 assert HEADER_BYTES == 88
 
 _SERVICES = {int(service): service for service in Service}
+_CALL_SERVICES = (Service.AGREED, Service.SAFE)
 _NAMES_CACHE_MAX = 4_096
 _BATCH_STAMP_MAX_BYTES = limits.BATCH_QUERY_MAX_BYTES + 64
 _NAMES_MAX_BYTES = (1 + limits.GROUPS_PER_MESSAGE_MAX) * (1 + limits.GROUP_NAME_MAX_BYTES)
@@ -320,12 +322,29 @@ def parse_from_client(bundle: bytes | bytearray | memoryview) -> Header:
     header = parse(bundle)
     if header.flags & _DAEMON_FLAGS:
         raise BadFrame("bundle: flags that a client may not set")
-    if header.extensions and not CLIENT_TYPES.issuperset(one.type for one in header.extensions):
-        raise BadFrame("bundle: extensions that a client may not write")
+    if header.extensions:
+        if not CLIENT_TYPES.issuperset(one.type for one in header.extensions):
+            raise BadFrame("bundle: extensions that a client may not write")
+        _check_call(header)
     if header.marks and not has_sane_marks(header):
         raise BadFrame("bundle: impossible marks")
     _check_messages(bundle, header)
     return header
+
+
+def _check_call(header: Header) -> None:
+    """BadFrame for a call that no library makes. Its receivers need not check all of this again."""
+    if mark_of(header.extensions) is None:
+        return
+    if header.message_count != 1 or header.flags & ~Flag.SELF_DISCARD:
+        raise BadFrame("bundle: a call that is not one message")
+    if header.service not in _CALL_SERVICES:
+        raise BadFrame("bundle: a call that is neither agreed nor safe")
+
+
+def has_extensions(bundle: bytes | bytearray | memoryview) -> bool:
+    """Whether a whole bundle has extensions, as far as its header says."""
+    return len(bundle) >= HEADER_BYTES and bundle[_EXTENSIONS_BYTES_OFFSET:HEADER_BYTES] != b"\0\0"
 
 
 def parse_from_daemon(bundle: bytes | bytearray | memoryview) -> Header:

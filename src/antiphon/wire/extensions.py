@@ -12,9 +12,9 @@ Types ascend, so that each stands there once and equal extensions have equal byt
 does not know, too. A type that is not known and may not be skipped makes the bundle a BadFrame: it could
 change what the bundle means.
 
-Who may write what: daemons write HISTORY (`wire.history`), SEQUENCER and AFTER (`wire.after`). A daemon
-refuses a client's bundle that has extensions (`bundle.parse_from_client`), but for types in CLIENT_TYPES:
-RESILIENCE (`wire.resilience`).
+Who may write what: daemons write HISTORY (`wire.history`), SEQUENCER and AFTER (`wire.after`); clients write
+RESILIENCE (`wire.resilience`) and CALL (`wire.calls`). A daemon refuses a client's bundle that has others
+(`bundle.parse_from_client`).
 
 The papers leave the layout of messages open; they need such fields for a causal history (NAVTECH), a
 resilience level (RMP 3.2) and the place of a message that another daemon orders (InterGroup).
@@ -38,9 +38,11 @@ AFTER = 0x11
 """The bundles of passive sources that come before it (`wire.after`)."""
 RESILIENCE = 0x12
 """How many daemons must hold the bundle before it is delivered (`wire.resilience`)."""
-KNOWN_TYPES: frozenset[int] = frozenset((HISTORY, SEQUENCER, AFTER, RESILIENCE))
+CALL = SKIPPABLE | 0x0013
+"""What the message is in a call (`wire.calls`); programs that know nothing of calls see a plain message."""
+KNOWN_TYPES: frozenset[int] = frozenset((HISTORY, SEQUENCER, AFTER, RESILIENCE, CALL))
 """Types that this version understands."""
-CLIENT_TYPES: frozenset[int] = frozenset((RESILIENCE,))
+CLIENT_TYPES: frozenset[int] = frozenset((RESILIENCE, CALL))
 """The known types that a client may write."""
 
 _HEAD = Layout("!HH")

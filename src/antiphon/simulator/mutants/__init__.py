@@ -6,6 +6,7 @@ oracle or in the scenarios.
 """
 
 from antiphon.simulator.mutants.allowance import ALLOWANCE
+from antiphon.simulator.mutants.calls import CALLS
 from antiphon.simulator.mutants.causal import CAUSAL
 from antiphon.simulator.mutants.clocks import CLOCKS
 from antiphon.simulator.mutants.damping import DAMPING
@@ -32,4 +33,5 @@ __all__ = ["MUTANTS", "Mutant"]
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
     *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *LOCKS, *RESILIENCE, *TOKEN_SITE,
+    *CALLS,
 )  # fmt: skip

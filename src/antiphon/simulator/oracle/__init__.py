@@ -7,6 +7,7 @@ properties are promised twice, to clients (boundary B4) and between daemons (B3)
 from antiphon.simulator.oracle import (
     agreed,
     bounded,
+    calls,
     causal,
     causes,
     deliver_integrity,
@@ -44,7 +45,8 @@ from antiphon.trace.promises import in_order
 PROPERTIES: tuple[Property, ...] = in_order(
     prop
     for file in (
-        agreed, bounded, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity, locks,
+        agreed, bounded, calls, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity,
+        locks,
         membership_agreement, membership_precision, needless, no_duplication, one_order, planned_stop,
         pressure, quorum, reliable, resilience, safe, same_view, sane_view, self_delivery, self_inclusion,
         standstill, steadiness, termination, time, transitional_set, transitional_signals, virtual_synchrony,

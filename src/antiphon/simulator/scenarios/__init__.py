@@ -9,6 +9,7 @@ from antiphon.errors import UsageError
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
+    calls,
     clocks,
     crowds,
     far,
@@ -78,6 +79,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "locks": locks.locks,
     "resilient": resilient.resilient,
     "tokens": tokens.tokens,
+    "calls": calls.calls,
 }
 
 
