@@ -8,7 +8,17 @@ import typer
 from msgspec import structs
 
 import antiphon.blocking
-from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
+from antiphon.cli.options import (
+    Address,
+    Cluster,
+    Json,
+    Name,
+    Reconnect,
+    SlowWord,
+    TraceFolder,
+    address_of,
+    slow_policy,
+)
 from antiphon.cli.screen import joining, show
 from antiphon.client import Event, Reconnected
 from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
@@ -22,6 +32,7 @@ def listen(
         int | None, typer.Option("--count", metavar="N", min=1, help="End after this many messages.")
     ] = None,
     address: Address = None,
+    cluster: Cluster = None,
     name: Name = "",
     reconnect: Reconnect = False,
     slow: SlowWord = None,
@@ -37,7 +48,7 @@ def listen(
     """
     left = count
     with antiphon.blocking.connect(
-        address, name=name, slow=slow_policy(slow), reconnect=reconnect, trace=trace
+        address_of(address, cluster), name=name, slow=slow_policy(slow), reconnect=reconnect, trace=trace
     ) as session:
         for group in groups:
             with joining(group):

@@ -1,10 +1,20 @@
 """The client library: sessions for asyncio (`connect`) and for threads (`blocking.connect`)."""
 
 from antiphon.client import blocking
-from antiphon.client._opening import ask_status
+from antiphon.client._opening import DEFAULT_ADDRESS, ask_status
 from antiphon.client.batches import BatchMemory
 from antiphon.client.connecting import connect
 from antiphon.client.events import Event, Reconnected, Sent
 from antiphon.client.session import Session
 
-__all__ = ["BatchMemory", "Event", "Reconnected", "Sent", "Session", "ask_status", "blocking", "connect"]
+__all__ = [
+    "DEFAULT_ADDRESS",
+    "BatchMemory",
+    "Event",
+    "Reconnected",
+    "Sent",
+    "Session",
+    "ask_status",
+    "blocking",
+    "connect",
+]
