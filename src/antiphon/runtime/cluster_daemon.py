@@ -17,6 +17,7 @@ from antiphon.errors import ConnectError
 from antiphon.runtime import process
 from antiphon.runtime.daemon import STOP_TIMEOUT_S, Daemon
 from antiphon.runtime.discovery import Discovering, socket_path
+from antiphon.runtime.lan import LOOPBACK
 from antiphon.runtime.loop import READABLE, Loop, now_us
 from antiphon.runtime.udp import Offload
 from antiphon.wire.discovery import State
@@ -213,6 +214,8 @@ class ClusterDaemon:
             company = f"with {', '.join(others)}"
         elif machine.company(now):
             company = "and others are about to have a number"
+        elif discovering.interface == LOOPBACK:
+            company = "alone so far; over loopback it finds daemons on this machine only"
         else:
             company = "alone so far; if others are there, multicast does not get through, and a file helps"
         _logger.info("cluster %s: this is daemon %s, %s", discovering.cluster, machine.name, company)

@@ -19,7 +19,9 @@ _IFF_MULTICAST = 0x1000
 
 
 def interfaces() -> Iterator[str]:
-    """The IPv4 address of each interface that is up and can multicast; last that of loopback."""
+    """The IPv4 address of each interface that is up: first of those that are said to multicast, last that of
+    loopback."""
+    others = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         for _, name in socket.if_nameindex()[:INTERFACES_MAX]:
             request = struct.pack("256s", name.encode()[:15])
@@ -28,8 +30,13 @@ def interfaces() -> Iterator[str]:
                 address = socket.inet_ntoa(fcntl.ioctl(asking, _SIOCGIFADDR, request)[20:24])
             except OSError:
                 continue  # it has no IPv4 address, or is gone
-            if flags & _IFF_UP and flags & _IFF_MULTICAST and not flags & _IFF_LOOPBACK:
+            if not flags & _IFF_UP or flags & _IFF_LOOPBACK:
+                continue
+            if flags & _IFF_MULTICAST:
                 yield address
+            else:
+                others.append(address)
+    yield from others
     yield LOOPBACK
 
 

@@ -32,6 +32,8 @@ PROCESSES_MAX = 128
 """Other processes of which something is kept; what further ones send is counted and dropped."""
 NAME_ROOM = 3
 """Characters of a daemon's name that are left for what makes it unique, such as -64."""
+MISSED = 3
+"""Multicasts that are missing for so many times as long as it takes to be silent do not get through."""
 SILENT_MAX_MS = (1 << 32) - 1
 WAITS_FOR_FORMER = "an earlier process of this daemon may still be there"
 FULL = f"all {SLOTS} numbers are taken"
@@ -338,10 +340,10 @@ class Discovery:
     # Beacons ----------------------------------------------------------------------------------------------
 
     def _answer(self, beacon: Beacon, origin: Origin, now_us: int) -> None:
-        """Another daemon wants to know who is there. Besides the beacon to all, a newcomer gets one of its
-        own, so that it learns of us where our multicasts do not get through."""
+        """A newcomer wants to know who is there. Besides the beacon to all, it gets one of its own, so that it
+        learns of us where our multicasts do not get through."""
         self._hurry(self._jitter(self.waits.answer_us), now_us)
-        if beacon.state is State.LISTENS and now_us - self._replied_us >= self.waits.gap_us:
+        if now_us - self._replied_us >= self.waits.gap_us:
             self._replied_us = now_us
             self._serial += 1
             self.replies.append((origin, self._beacon(now_us, asks=False)))
@@ -410,16 +412,24 @@ class Discovery:
         )
 
     def one_way(self, now_us: int) -> tuple[str, ...]:
-        """The daemons that hear our multicasts, for they answer, and whose multicasts do not come here."""
-        good_us = now_us - self.waits.silent_us
+        """The daemons that are there, for they answer or work with us, and whose multicasts do not come
+        here."""
         return tuple(
             sorted(
                 heard.name
-                for heard in self._heard.values()
-                if heard.heard_us > good_us
-                and (heard.by_multicast_us is None or heard.by_multicast_us <= good_us)
+                for process, heard in self._heard.items()
+                if self._is_unheard(heard, now_us) and self._is_known_to_be_there(process, now_us)
             )
         )
+
+    def _is_unheard(self, heard: _Heard, now_us: int) -> bool:
+        """Whether no multicast of a process has come, or none for far too long."""
+        last_us = heard.by_multicast_us
+        return last_us is None or now_us - last_us >= MISSED * self.waits.silent_us
+
+    def _is_known_to_be_there(self, process: int, now_us: int) -> bool:
+        entry = self.roster.of_process(process)
+        return self._is_there(process, now_us) or (entry is not None and self.roster.is_alive(entry, now_us))
 
 
 def unique_name(wish: str, place: int) -> str:
