@@ -391,11 +391,13 @@ class Daemon:
 
     def _discover(self, discovering: Discovering, now: int) -> None:
         """Follow what is found out about other daemons, and about our own number."""
-        if self._node.membership.is_active:
-            discovering.machine.in_view(self._node.view.members, now)
-        discovering.timeout(now)
-        for line in discovering.news(now):
-            _logger.warning("daemon %s: %s", self.name, line)
+        due_us = discovering.next_due_us()
+        if due_us is not None and due_us <= now:
+            if self._node.membership.is_active:
+                discovering.machine.in_view(self._node.view.members, now)
+            discovering.timeout(now)
+            for line in discovering.news(now):
+                _logger.warning("daemon %s: %s", self.name, line)
         for reason in discovering.machine.losses:
             _logger.warning("daemon %s starts anew under another number or name: %s", self.name, reason)
             self._is_stopping = True
