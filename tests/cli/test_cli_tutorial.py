@@ -1,5 +1,6 @@
 """The tutorial, run from top to bottom in one shell as a reader would."""
 
+import os
 import re
 import subprocess
 import sys
@@ -35,7 +36,12 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     for port, replacement in zip(PORTS, free, strict=True):
         assert f"127.0.0.1:{port}" in script
         script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{replacement}")
-    paths = environment() | {"PATH": f"{Path(sys.executable).parent}:{environment()['PATH']}"}
+    assert "--cluster tea" in script
+    script = script.replace("--cluster tea", f"--cluster tea-{os.getpid()}")  # other runs have their own
+    paths = environment() | {
+        "PATH": f"{Path(sys.executable).parent}:{environment()['PATH']}",
+        "TMPDIR": str(tmp_path),
+    }
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=tmp_path, env=paths
     )
@@ -46,4 +52,6 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     assert "in Perth:" in done.stdout
     assert "('lunch', 'news')" in done.stdout
     assert "Traceback" not in done.stderr
+    assert (tmp_path / "lan.txt").read_text().endswith("agreed: no file anywhere\n")
+    assert "laptop (" in (tmp_path / "found.txt").read_text()
     assert not list(tmp_path.glob("*.sock"))

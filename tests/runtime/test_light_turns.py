@@ -31,7 +31,7 @@ def test_who_comes_first(
     daemon = Daemon(local_config(1, tmp_path), "d1")
     order: list[str] = []
     try:
-        daemon._open()
+        daemon.open()
         node = daemon._node
         daemon._settle(0)
         node.frames += [((1,), bytes(size_bytes), None)] * frames

@@ -8,7 +8,7 @@ import typer
 
 import antiphon.blocking
 from antiphon.calls import Answers
-from antiphon.cli.options import Address, Handler, Json, Name, Reconnect, TraceFolder
+from antiphon.cli.options import Address, Cluster, Handler, Json, Name, Reconnect, TraceFolder, address_of
 from antiphon.cli.screen import show, show_json
 from antiphon.errors import UsageError
 from antiphon.types import check_group
@@ -29,6 +29,7 @@ def call(
     ] = 5.0,
     json: Json = False,
     address: Address = None,
+    cluster: Cluster = None,
     name: Name = "",
     reconnect: Reconnect = False,
     trace: TraceFolder = None,
@@ -46,7 +47,7 @@ def call(
         raise UsageError("--all and --delivered exclude each other")
     payload = " ".join(text).encode() if text else sys.stdin.buffer.read()
     with antiphon.blocking.connect(
-        address, name=name, views=False, reconnect=reconnect, trace=trace
+        address_of(address, cluster), name=name, views=False, reconnect=reconnect, trace=trace
     ) as session:
         if all_:
             answers = session.call(group, payload, answers="all", handler=handler, timeout_s=timeout)

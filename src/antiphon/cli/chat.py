@@ -8,13 +8,22 @@ from typing import Annotated
 import typer
 
 import antiphon
-from antiphon.cli.options import Address, Name, PriorityWord, Reconnect, ServiceWord, TraceFolder
+from antiphon.cli.options import (
+    Address,
+    Cluster,
+    Name,
+    PriorityWord,
+    Reconnect,
+    ServiceWord,
+    TraceFolder,
+    address_of,
+)
 from antiphon.cli.screen import joining
-from antiphon.client import Reconnected
+from antiphon.client import DEFAULT_ADDRESS, Reconnected
 from antiphon.client.connecting import Connecting
 from antiphon.errors import UsageError
 from antiphon.service import Service
-from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View, check_group
 from antiphon.words import lagging, listed, printable, returned
 
 LEAVE_TIMEOUT_S = 5.0
@@ -33,17 +42,22 @@ def chat(
     name: Name = "",
     service: ServiceWord = "agreed",
     address: Address = None,
+    cluster: Cluster = None,
     priority: PriorityWord = "low",
     reconnect: Reconnect = False,
     trace: TraceFolder = None,
 ) -> None:
     """Join GROUP, send what you type, and show the messages of all members and who joins and leaves.
 
+    With neither --address nor --cluster, and no daemon at unix:/tmp/antiphon.sock, a cluster that is called
+    like the group is looked for.
+
     \b
     Example:
       antiphon chat tea --name alice
     """
-    connecting = antiphon.connect(address, name=name, priority=priority, reconnect=reconnect, trace=trace)
+    found = address_of(address, cluster) or f"{DEFAULT_ADDRESS},cluster:{check_group(group)}"
+    connecting = antiphon.connect(found, name=name, priority=priority, reconnect=reconnect, trace=trace)
     asyncio.run(_converse(group, Service.parse(service), connecting))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from antiphon.cli.options import Address, Json
+from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import show_json
 from antiphon.client import ask_status
 from antiphon.words import counted, duration, listed, printable, size
@@ -13,6 +13,7 @@ from antiphon.words import counted, duration, listed, printable, size
 
 def explain(
     address: Address = None,
+    cluster: Cluster = None,
     last: Annotated[
         int | None, typer.Option("--last", metavar="N", min=1, help="Only the newest N rounds.")
     ] = None,
@@ -26,7 +27,7 @@ def explain(
     Example:
       antiphon explain --last 3
     """
-    answer = ask_status(address, groups=0, sessions=0)
+    answer = ask_status(address_of(address, cluster), groups=0, sessions=0)
     rounds = answer.get("rounds", [])
     for record in rounds[-last:] if last else rounds:
         if json:

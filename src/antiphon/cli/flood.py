@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from antiphon import limits
-from antiphon.cli.options import Address, Json, PriorityWord, ServiceWord, TraceFolder
+from antiphon.cli.options import Address, Cluster, Json, PriorityWord, ServiceWord, TraceFolder, address_of
 from antiphon.cli.screen import working
 from antiphon.load.plan import Outcome, Plan
 from antiphon.load.run import run
@@ -32,6 +32,7 @@ def flood(
         int, typer.Option("--members", min=1, max=64, help="How many receive, each a process.")
     ] = 1,
     address: Address = None,
+    cluster: Cluster = None,
     member_address: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,6 +48,7 @@ def flood(
     Example:
       antiphon flood --rate 1000 --seconds 3 --service safe --json
     """
+    address = address_of(address, cluster)
     places: list[str | None] = [*member_address] if member_address else [address]
     plan = Plan(
         address=address,

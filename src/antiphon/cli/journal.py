@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from antiphon.cli.options import Address, Json, Name, Reconnect, TraceFolder
+from antiphon.cli.options import Address, Cluster, Json, Name, Reconnect, TraceFolder, address_of
 from antiphon.cli.screen import show_json
 from antiphon.client.events import Reconnected
 from antiphon.errors import UsageError
@@ -62,6 +62,7 @@ def journal(
         ),
     ] = 10,
     address: Address = None,
+    cluster: Cluster = None,
     name: Name = "",
     reconnect: Reconnect = False,
     trace: TraceFolder = None,
@@ -90,7 +91,7 @@ def journal(
         LogSettings(_policy(fsync), fsync_ms, segment_bytes, keep_bytes, keep_age),
         listen=listen,
         linger_ms=linger_ms,
-        address=address,
+        address=address_of(address, cluster),
         name=name,
         reconnect=reconnect,
         trace=trace,

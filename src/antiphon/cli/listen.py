@@ -1,6 +1,6 @@
 """The verb `listen`: join groups and print what is delivered."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 import typer
@@ -9,10 +9,30 @@ from msgspec import structs
 import antiphon.blocking
 from antiphon.calls import Call
 from antiphon.cli.call import payload_fields
-from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
+from antiphon.cli.options import (
+    Address,
+    Cluster,
+    Json,
+    Name,
+    Reconnect,
+    SlowWord,
+    TraceFolder,
+    address_of,
+    slow_policy,
+)
 from antiphon.cli.screen import joining, show
 from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected
-from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.errors import UsageError
+from antiphon.types import (
+    Left,
+    LockChanged,
+    Message,
+    Minimum,
+    SlowReceiver,
+    TransitionalSignal,
+    View,
+    check_minimum,
+)
 from antiphon.words import described
 
 
@@ -22,7 +42,16 @@ def listen(
     count: Annotated[
         int | None, typer.Option("--count", metavar="N", min=1, help="End after this many messages.")
     ] = None,
+    minimum: Annotated[
+        str,
+        typer.Option(
+            "--minimum",
+            metavar="N",
+            help="The least size of a part that may go on: a number, majority or all.",
+        ),
+    ] = "",
     address: Address = None,
+    cluster: Cluster = None,
     name: Name = "",
     reconnect: Reconnect = False,
     slow: SlowWord = None,
@@ -37,18 +66,28 @@ def listen(
       antiphon listen chat news --json --count 10
     """
     left = count
+    least: Minimum | None = None
+    if minimum:
+        least = _number(minimum) if minimum not in ("majority", "all") else cast(Minimum, minimum)
+        check_minimum(least)
     with antiphon.blocking.connect(
-        address, name=name, slow=slow_policy(slow), reconnect=reconnect, trace=trace
+        address_of(address, cluster), name=name, slow=slow_policy(slow), reconnect=reconnect, trace=trace
     ) as session:
         for group in groups:
             with joining(group):
-                session.join(group)
+                session.join(group, minimum=least)
         for event in session:
             show(as_json(event) if json else described(event), is_json=json)
             if left is not None and isinstance(event, Message):
                 left -= 1
                 if left == 0:
                     return
+
+
+def _number(word: str) -> int:
+    if not word.isdecimal():
+        raise UsageError(f"--minimum takes a whole number, majority or all, not {word!r}")
+    return int(word)
 
 
 def as_json(event: Event) -> str:

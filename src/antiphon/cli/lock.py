@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import antiphon.blocking
-from antiphon.cli.options import Address, Json, Name, TraceFolder
+from antiphon.cli.options import Address, Cluster, Json, Name, TraceFolder, address_of
 from antiphon.cli.screen import joining, show_json
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.types import check_group, check_lock
@@ -34,6 +34,7 @@ def lock(
     ] = False,
     json: Json = False,
     address: Address = None,
+    cluster: Cluster = None,
     name: Name = "",
     trace: TraceFolder = None,
 ) -> None:
@@ -50,7 +51,7 @@ def lock(
     """
     check_group(group)
     check_lock(lock_name)
-    with antiphon.blocking.connect(address, name=name, trace=trace) as session:
+    with antiphon.blocking.connect(address_of(address, cluster), name=name, trace=trace) as session:
         with joining(group):
             session.join(group)
         if no_wait:

@@ -18,6 +18,14 @@ Address = Annotated[
         "order. Without it: unix:/tmp/antiphon.sock.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="Look for a daemon of this cluster, on this machine and then in its LAN, whatever ADDRESS is.",
+    ),
+]
 Reconnect = Annotated[
     bool,
     typer.Option("--reconnect", help="When the daemon is lost, go on at the next address, or there again."),
@@ -68,6 +76,12 @@ TraceFolder = Annotated[
         help="Write down what happens, for `antiphon check` and `antiphon report`, in a file in this folder.",
     ),
 ]
+
+
+def address_of(address: str | None, cluster: str | None) -> str | None:
+    """What `--address` and `--cluster` mean together: a cluster that is named counts, because an address may
+    come from the environment."""
+    return address if cluster is None else f"cluster:{cluster}"
 
 
 def slow_policy(word: str | None) -> SlowPolicy | None:

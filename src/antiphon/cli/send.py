@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import antiphon.blocking
-from antiphon.cli.options import Address, Name, PriorityWord, ServiceWord, TraceFolder
+from antiphon.cli.options import Address, Cluster, Name, PriorityWord, ServiceWord, TraceFolder, address_of
 from antiphon.service import Service
 from antiphon.types import check_destination, check_resilience
 
@@ -25,6 +25,7 @@ def send(
         ),
     ] = "",
     address: Address = None,
+    cluster: Cluster = None,
     name: Name = "",
     priority: PriorityWord = "low",
     trace: TraceFolder = None,
@@ -40,7 +41,7 @@ def send(
     check_destination(group)
     asked = check_resilience(resilience or None, level)
     with antiphon.blocking.connect(
-        address, name=name, priority=priority, views=False, trace=trace
+        address_of(address, cluster), name=name, priority=priority, views=False, trace=trace
     ) as session:
         for line in sys.stdin.buffer:
             session.send(group, line.rstrip(b"\r\n"), service=level, resilience=asked)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import antiphon
-from antiphon.cli.options import Address, Handler, Json, Name, TraceFolder
+from antiphon.cli.options import Address, Cluster, Handler, Json, Name, TraceFolder, address_of
 from antiphon.cli.screen import show, show_json
 from antiphon.errors import LockLost, UsageError
 from antiphon.types import check_group, handler_lock
@@ -26,6 +26,7 @@ def serve(
     handler: Handler = 0,
     json: Json = False,
     address: Address = None,
+    cluster: Cluster = None,
     name: Name = "",
     trace: TraceFolder = None,
 ) -> None:
@@ -43,7 +44,7 @@ def serve(
     check_group(group)
     handler_lock(handler)
     with suppress(asyncio.CancelledError):
-        asyncio.run(_serve(group, command, handler, json, address, name, trace))
+        asyncio.run(_serve(group, command, handler, json, address_of(address, cluster), name, trace))
 
 
 async def _serve(

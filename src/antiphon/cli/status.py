@@ -9,8 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from antiphon.cli.discovered import discovered_words
 from antiphon.cli.explain import because, changes, roles_told
-from antiphon.cli.options import Address, Json
+from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import console, show_json
 from antiphon.client import ask_status
 from antiphon.words import counted, duration, listed, printable, printable_parts, size
@@ -59,6 +60,7 @@ SESSION_COLUMNS = {
 
 def status(
     address: Address = None,
+    cluster: Cluster = None,
     json: Json = False,
     most: Annotated[
         int | None,
@@ -78,6 +80,7 @@ def status(
       antiphon status --address unix:/tmp/antiphon.sock --json
     """
     shown = SHOWN if most is None else most
+    address = address_of(address, cluster)
     if json:
         answer = ask_status(address, groups=most, sessions=most)
     else:
@@ -164,6 +167,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     if runtime["spread_places"]:
         yield f"Spread's clients connect to: {', '.join(runtime['spread_places'])}"
     yield from _verdict(answer, faults)
+    yield from discovered_words(runtime.get("discovery"))
     yield from _view(answer)
     yield _ordering(answer["ordering"], answer["daemon"])
     yield from _causal(answer.get("causal"))

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from antiphon import config, limits
 from antiphon.client._diary import open_diary
+from antiphon.client._finding import check_cluster, found_places
 from antiphon.client._incoming import Incoming
 from antiphon.errors import BadFrame, ConfigError, ConnectError, Refused, UsageError
 from antiphon.trace.scrolls import make_folder
@@ -27,7 +28,7 @@ from antiphon.wire import frames
 DEFAULT_ADDRESS = "unix:/tmp/antiphon.sock"
 ADDRESS_VARIABLE = "ANTIPHON"
 TRACE_VARIABLE = "ANTIPHON_TRACE"
-SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:)")
+SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:|cluster:)")
 """Separates two addresses in one text; a path may have commas of its own."""
 SEND_BUFFER_BYTES = 1024 * 1024
 """Room in the kernel for several bundles, so that a sender and its daemon need not alternate."""
@@ -50,7 +51,7 @@ class Opened(Struct, frozen=True):
 
 
 def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The addresses to try, in order: those given, else $ANTIPHON, else the default.
+    """The addresses to try, in order: those given, else $ANTIPHON, else the default. One may name a cluster.
 
     >>> addresses("unix:/run/antiphon.sock, tcp:127.0.0.1:4811")
     ('unix:/run/antiphon.sock', 'tcp:127.0.0.1:4811')
@@ -59,9 +60,9 @@ def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
         address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
     found = SEPARATOR.split(address) if isinstance(address, str) else tuple(address)
     if not found:
-        raise UsageError("no address: give unix:PATH or tcp:HOST:PORT")
+        raise UsageError("no address: give unix:PATH, tcp:HOST:PORT or cluster:NAME")
     try:
-        return tuple(config.check_listener(one) for one in found)
+        return tuple(check_cluster(one) or config.check_listener(one) for one in found)
     except ConfigError as error:
         raise UsageError(f"address{str(error).removeprefix('listener')}") from None
 
@@ -99,8 +100,8 @@ def open_session(
 
     With `trace`, a folder that is there, what happens to the session is written down in it.
     """
-    failures = []
-    for place in places:
+    failures: list[str] = []
+    for place in found_places(places, failures, timeout_s):
         try:
             opened = _open_at(place, hello, timeout_s)
             if trace is not None:
@@ -128,8 +129,8 @@ def ask_status(
     in as many pages as they need. `not_shown` in the answer says how many there are besides, `group_sizes`
     how large those groups are whose members did not all come.
     """
-    failures = []
-    for place in addresses(address):
+    failures: list[str] = []
+    for place in found_places(addresses(address), failures, timeout_s):
         try:
             return _ask_at(place, timeout_s, frames.AskStatus("", groups, members, sessions))
         except ConnectError as error:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from antiphon import limits
 from antiphon.client._base import CLOSE_TIMEOUT_S
+from antiphon.client._finding import chosen_address
 from antiphon.client._opening import addresses, ask_status, request, trace_folder
 from antiphon.client._send_queue import Groups, Payload
 from antiphon.client._threaded_calls import ThreadedCalls
@@ -322,6 +323,7 @@ class Session(ThreadedCalls):
 def connect(
     address: str | Sequence[str] | None = None,
     *,
+    cluster: str | None = None,
     name: str = "",
     priority: int | str = 0,
     slow: SlowPolicy | None = None,
@@ -340,7 +342,7 @@ def connect(
     ...     print(session.name)
     #bob#d1
     """
-    places = () if embedded else addresses(address)
+    places = () if embedded else addresses(chosen_address(address, cluster))
     hello = request(name, priority, views, slow)
     folder = trace_folder(trace)
     reconnect_plan = reconnect_plan_for(

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from antiphon.client import _embedded
+from antiphon.client._finding import chosen_address
 from antiphon.client._opening import Opened, addresses, open_session, request, trace_folder
 from antiphon.client._reconnecting import ReconnectPlan
 from antiphon.client.batches import BatchMemory
@@ -129,6 +130,7 @@ def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]"
 def connect(
     address: str | Sequence[str] | None = None,
     *,
+    cluster: str | None = None,
     name: str = "",
     priority: int | str = 0,
     slow: SlowPolicy | None = None,
@@ -145,6 +147,8 @@ def connect(
 
     - `address`: `unix:PATH` or `tcp:HOST:PORT`, or several to try in order (a sequence, or one text with
       commas between); without one, the environment variable ANTIPHON, or else `unix:/tmp/antiphon.sock`.
+    - `cluster`: the name of a cluster whose daemons are looked for, first on this machine and then in its LAN
+      (docs/how-to/no-configuration.md); short for the address `cluster:NAME`.
     - `name`: up to 10 characters, unique at its daemon; without one, the daemon chooses.
     - `priority`: 0 to 9, or "low", "medium" or "high"; when a daemon has a queue, it takes bundles of higher
       priority first.
@@ -174,7 +178,7 @@ def connect(
     >>> asyncio.run(main())
     '#alice#d1'
     """
-    places = () if embedded else addresses(address)
+    places = () if embedded else addresses(chosen_address(address, cluster))
     hello = request(name, priority, views, slow)
     folder = trace_folder(trace)
     return Connecting(

@@ -40,6 +40,7 @@ import msgspec
 
 from antiphon.config.addresses import UNIX_PATH_MAX_BYTES, address, check_listener
 from antiphon.config.checks import check
+from antiphon.config.discovered import SLOTS, discovered, named
 from antiphon.config.faults import Fault, explain, explain_syntax, read_complaint
 from antiphon.config.key_lines import KeyLines
 from antiphon.config.timing import Timing
@@ -59,6 +60,7 @@ from antiphon.config.writing import as_toml
 from antiphon.errors import ConfigError
 
 __all__ = [
+    "SLOTS",
     "UNIX_PATH_MAX_BYTES",
     "Config",
     "DaemonConfig",
@@ -74,6 +76,8 @@ __all__ = [
     "as_toml",
     "build",
     "check_listener",
+    "discovered",
+    "named",
     "parse",
 ]
 

@@ -139,10 +139,10 @@ class Node:
         self._standing = self.membership.standing
         self.time = Clock(config, self.me, incarnation, self, self._working, wall_us=wall_us, now_us=now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
-        self._suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
+        self.suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
-        self.streams.suspicion = self._suspicion
+        self.streams.suspicion = self.suspicion
         self.membership.start(now_us)
         self.settled_us = now_us
         """When `settle` was called last."""
@@ -215,7 +215,7 @@ class Node:
 
         The buffer may be used again after the call. Bad bytes are counted, never raised.
         """
-        self._suspicion.notice_pause(now_us)
+        self.suspicion.notice_pause(now_us)
         over_streams = self.streams.states
         for incoming in trains.parse_train(data, stride_bytes):
             if isinstance(incoming, BadPacket):
@@ -259,20 +259,20 @@ class Node:
 
     def timeout(self, now_us: int) -> None:
         """The deadline has passed."""
-        self._suspicion.notice_pause(now_us)
+        self.suspicion.notice_pause(now_us)
         self.membership.timeout(now_us)
         engine = self._working()
         if engine is not None:
             engine.timeout(now_us)
-            if self._suspicion.due_us <= now_us:
-                self._suspicion.look(self._changeover is not None, now_us)
+            if self.suspicion.due_us <= now_us:
+                self.suspicion.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
         self.time.timeout(now_us)
         self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
         """When `timeout` must be called, or None if only other events matter."""
-        suspicion = self._suspicion
+        suspicion = self.suspicion
         deadline_us = self.membership.next_deadline_us()
         pressure_us = self.backpressure.due_us(self._standing.is_active)
         if pressure_us is not None:
@@ -393,7 +393,7 @@ class Node:
         """Build the links of `view` and begin to exchange state over them."""
         self._early_joins.clear()  # those of the view that ends take effect with it
         new = self._engine_of(view, self.engine.order.clock, now_us)
-        self._suspicion.due_us = now_us + self.membership.timing.join_us
+        self.suspicion.due_us = now_us + self.membership.timing.join_us
         self._new_origin = self._origin_in(new)
         self._changeover = Changeover(
             self.config, self.me, self.engine, new, self._new_origin.send_control, self._commitment

@@ -53,6 +53,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
     order = node.order
     slowest_agreed, slowest_stable = order.lines.slowest()
     names = config.daemon_names
+    vacant = node.membership.presence.vacant
     return {
         "daemon": node.name,
         "site": config.sites[node.site].name,
@@ -70,7 +71,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         ],
         "cluster": config.settings.name,
         "incarnation": node.incarnation,
-        "daemons": list(names),
+        "daemons": [name for number, name in enumerate(names) if number not in vacant],
         "sites": [site.name for site in config.sites],
         "accepting": node.admission.is_accepting,
         "holding": node.backpressure.other_names,
@@ -85,7 +86,11 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         },
         "links": [_link(node, number, link, now_us) for number, link in node.working_links.items()],
         "ring": None if node.working_site_link is None else _site_link(node, node.working_site_link, now_us),
-        "peers": [_peer(node, peer, now_us) for peer in node.membership.peers.values()],
+        "peers": [
+            _peer(node, peer, now_us)
+            for number, peer in node.membership.peers.items()
+            if number not in vacant
+        ],
         "ordering": {
             "order": config.settings.order,
             "roles": _roles(node, now_us),

@@ -54,6 +54,15 @@ class Addresses:
             return None
         return self._origins.get(address[:2], self._others)
 
+    def assign(self, places: Mapping[int, tuple[str, int]]) -> None:
+        """These are the other daemons from now on, by number: in a cluster without a file they come and go.
+        Hosts are given as numbers."""
+        for number in [number for number in self._places if number not in places]:
+            del self.targets[number]
+        self._places = {number: [place] for number, place in places.items()}
+        self.targets.update(places)
+        self._know()
+
     def find_out(self, call_soon: Callable[[Callable[[], None]], object], now_us: int) -> None:
         """A stranger has sent something: resolve the names again, unless that was done lately. `call_soon`
         has a function called in the thread that uses this object."""

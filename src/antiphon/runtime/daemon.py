@@ -25,12 +25,14 @@ from antiphon.core.membership.credence import DOUBTS
 from antiphon.core.membership.engine import earliest_us
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
+from antiphon.core.reconfiguration import reconfigure
 from antiphon.core.status import overview
 from antiphon.core.streams.exchange import Exchange
 from antiphon.runtime import process, status
 from antiphon.runtime.addresses import STRANGER
 from antiphon.runtime.answers import UNREAD_MAX_BYTES
 from antiphon.runtime.clients import Clients
+from antiphon.runtime.discovery import Discovering
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
 from antiphon.runtime.multicast import Multicast
@@ -94,8 +96,12 @@ class Daemon:
         seed: int = 0,
         observer: Observer | None = None,
         trace: Path | None = None,
+        discovering: Discovering | None = None,
     ) -> None:
+        """`discovering` has found number, name and company, in a cluster without a file."""
         self.name = name
+        self._discovering = discovering
+        self._roster_version = -1
         self._config = config
         self._number = config.daemon_number(name)
         self._offload = offload
@@ -140,13 +146,13 @@ class Daemon:
         ConnectError or ConfigError, before anything is served, if an address cannot be had.
         """
         process.tune()
-        self._open()
-        self._serve()
+        self.open()
+        self.serve()
 
     def start(self) -> None:
         """Serve in a thread of its own; returns when clients can connect. Errors as in `run`."""
-        self._open()
-        self._thread = threading.Thread(target=self._serve, name=f"antiphon-{self.name}", daemon=True)
+        self.open()
+        self._thread = threading.Thread(target=self.serve, name=f"antiphon-{self.name}", daemon=True)
         self._thread.start()
 
     def leave(self) -> None:
@@ -176,14 +182,17 @@ class Daemon:
     ) -> None:
         self.stop()
 
-    def _open(self) -> None:
+    def open(self) -> None:
         """Take every address before anything is served; on an error give back those already taken."""
         config = self._config
         daemons = [daemon for _, daemon in config.daemons()]
         addresses = {number: configuration.address(daemon.address) for number, daemon in enumerate(daemons)}
         own = addresses.pop(self._number)
         with ExitStack() as opened:
-            self._udp = UdpSocket(own, addresses, self._offload)
+            if self._discovering is not None:
+                self._udp = self._discovering.take_udp()
+            else:
+                self._udp = UdpSocket(own, addresses, self._offload)
             self._udp.addresses.is_checked = config.settings.check_addresses
             opened.callback(self._udp.close)
             self._streams = self._open_streams()
@@ -218,6 +227,8 @@ class Daemon:
         paths = emulated_paths(config, self.name)
         self._shaper = Shaper(paths, f"{self._seed}/{self._number}") if paths else None
         incarnation = process.new_incarnation()
+        if self._discovering is not None:  # two that got one number in one moment must differ, too
+            incarnation = (incarnation ^ self._discovering.machine.process) & 0xFFFFFFFF or 1
         if self._trace is not None:
             self._watcher = self._observer = LiveWatcher(config, self.name, incarnation, self._trace)
         self._node = Node(
@@ -241,6 +252,11 @@ class Daemon:
         loop.register(self._udp.fileno(), self._on_datagrams, READABLE, urgent=True)
         if self._multicast is not None and self._multicast.is_open:
             loop.register(self._multicast.fileno(), self._on_multicasts, READABLE, urgent=True)
+        if self._discovering is not None:
+            self._discovering.places = self.places
+            for descriptor in self._discovering.filenos():
+                loop.register(descriptor, self._discovering.drain, READABLE)
+            self._follow_roster(now_us())
         if self._streams is not None:
             peers = config.stream_peers_of(self._number)
             talker = self._node.streams
@@ -248,7 +264,8 @@ class Daemon:
 
     # Work -------------------------------------------------------------------------------------------------
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
+        """Serve until told to stop, after `open`."""
         loop = self._loop
         assert loop is not None
         try:
@@ -329,6 +346,8 @@ class Daemon:
             self._multicast.close()
         if self._streams is not None:
             self._streams.close()
+        if self._discovering is not None:
+            self._discovering.close()
         self._loop.forget()
         if self._watcher is not None:
             self._watcher.scroll.forget()
@@ -342,6 +361,8 @@ class Daemon:
             due_us = earliest_us(due_us, self._multicast.next_due_us())
         if self._streams is not None:
             due_us = earliest_us(due_us, self._streams.next_deadline_us())
+        if self._discovering is not None:
+            due_us = earliest_us(due_us, self._discovering.next_due_us())
         if self._watcher is not None:
             due_us = earliest_us(due_us, self._look_at_us)
         if self._gone_us is not None:
@@ -359,12 +380,40 @@ class Daemon:
             deadline_us = self._streams.next_deadline_us()
             if deadline_us is not None and deadline_us <= now:
                 self._streams.timeout(now)
+        if self._discovering is not None:
+            self._discover(self._discovering, now)
         if now >= self._tell_drops_at_us:
             self._tell_drops_at_us = now + DROPS_INTERVAL_US
             self._tell_drops()
         if self._watcher is not None and now >= self._look_at_us:
             self._look_at_us = now + LOOK_INTERVAL_US
             self._watcher.look(self._node, now_us)
+
+    def _discover(self, discovering: Discovering, now: int) -> None:
+        """Follow what is found out about other daemons, and about our own number."""
+        due_us = discovering.next_due_us()
+        if due_us is not None and due_us <= now:
+            if self._node.membership.is_active:
+                discovering.machine.in_view(self._node.view.members, now)
+            discovering.timeout(now)
+            for line in discovering.news(now):
+                _logger.warning("daemon %s: %s", self.name, line)
+        for reason in discovering.machine.losses:
+            _logger.warning("daemon %s starts anew under another number or name: %s", self.name, reason)
+            self._is_stopping = True
+        if not self._is_stopping:
+            self._follow_roster(now)
+
+    def _follow_roster(self, now: int) -> None:
+        """Let the node know which daemons bear which numbers, if that has changed."""
+        discovering = self._discovering
+        assert discovering is not None
+        if self._roster_version == discovering.machine.roster.version:
+            return
+        self._roster_version = discovering.machine.roster.version
+        self._config = discovering.config()
+        self._udp.addresses.assign(discovering.peers())
+        reconfigure(self._node, self._config, discovering.vacant(), now)
 
     def _tell_drops(self) -> None:
         """Log what the node has refused since the last time: one line, however much it was."""
@@ -502,7 +551,9 @@ class Daemon:
             "udp_kernel_drops": udp.kernel_drops(),
             "multicast": None
             if self._multicast is None
-            else self._multicast.status(self._config.daemon_names, now),
+            else self._multicast.status(
+                self._config.daemon_names, now, self._node.membership.presence.vacant
+            ),
             "clients": self._clients.counters,
             "memory": self._memory(),
         }
@@ -514,13 +565,18 @@ class Daemon:
         if self._watcher is not None:
             scroll = self._watcher.scroll
             runtime["trace"] = {"records": len(scroll), "lost": scroll.lost, "stopped": scroll.stopped}
+        if self._discovering is not None:
+            runtime["discovery"] = self._discovering.status(now)
         if self._shaper is not None:
             runtime["emulated_losses"] = self._shaper.lost + self._shaper.overflowed
         found = self._node.time.describe(now)
         # By how much the system clock of this machine is behind what the daemon says.
         said_us = found["time_us"]
         offset_us = said_us + now_us() - now - wall_us() if isinstance(said_us, int) else None
-        return {**overview(self._node, now), "time": found | {"offset_us": offset_us}, "runtime": runtime}
+        shown = overview(self._node, now)
+        if self._discovering is not None:  # who is gone is not missed
+            shown["daemons"] = self._discovering.living(now)
+        return {**shown, "time": found | {"offset_us": offset_us}, "runtime": runtime}
 
 
 def _after_fork() -> None:

@@ -181,9 +181,12 @@ class Multicast:
 
     # Looking ----------------------------------------------------------------------------------------------
 
-    def status(self, names: tuple[str, ...], now_us: int) -> dict[str, object]:
-        """For `antiphon status`: the address, and who would not hear a multicast of ours."""
-        unheard = self.unheard(sorted(self._mates), now_us)
+    def status(
+        self, names: tuple[str, ...], now_us: int, vacant: frozenset[int] = frozenset()
+    ) -> dict[str, object]:
+        """For `antiphon status`: the address, and who would not hear a multicast of ours. No daemon bears the
+        `vacant` numbers."""
+        unheard = self.unheard(sorted(self._mates - vacant), now_us)
         return {
             "address": f"{self.address[0]}:{self.address[1]}",
             "works": self.is_open and not unheard,

@@ -81,6 +81,8 @@ class UdpCounters(Struct):
     receive_errors: int = 0
     gso_refused: int = 0
     """Peers on whose path the kernel would not segment: they get their packets one by one."""
+    no_address: int = 0
+    """For daemons that have gone, in a cluster without a file."""
     too_large: int = 0
     """Probes of a path that were larger than the first network carries."""
     last_error: str = ""
@@ -99,6 +101,8 @@ class UdpSocket:
         self._one_by_one: set[int] = set()
         self._gso_options: dict[int, list[tuple[int, int, bytes]]] = {}
         self._socket = _bind(self.addresses.family, self._own, address)
+        if address[1] == 0:
+            self._own = self.addresses.own = self._socket.getsockname()
         self._reader = self.reader_of(self._socket)
         self._discover = _MTU_DISCOVER[self._socket.family]
         self._discover_usual = self._socket.getsockopt(*self._discover)
@@ -147,20 +151,26 @@ class UdpSocket:
         if len(buffers) > IOVEC_MAX:
             buffers = [b"".join(buffers)]
         for receiver in datagram.receivers or (datagram.receiver,):
+            try:
+                address = self._peers[receiver]
+            except KeyError:
+                self.counters.no_address += 1
+                continue
             if datagram.is_whole:
-                self._send_whole(buffers, self._peers[receiver])
+                self._send_whole(buffers, address)
             else:
-                self._send_to(receiver, datagram, buffers)
+                self._send_to(receiver, address, datagram, buffers)
 
     def send_to_group(self, datagram: Datagram) -> None:
         """Hand the datagram's packets to the kernel once, for the multicast group."""
         buffers = datagram.buffers
         if len(buffers) > IOVEC_MAX:
             buffers = [b"".join(buffers)]
-        self._send_to(EVERYBODY, datagram, buffers)
+        self._send_to(EVERYBODY, self._peers[EVERYBODY], datagram, buffers)
 
-    def _send_to(self, receiver: int, datagram: Datagram, buffers: list[bytes | memoryview]) -> None:
-        address = self._peers[receiver]
+    def _send_to(
+        self, receiver: int, address: SocketAddress, datagram: Datagram, buffers: list[bytes | memoryview]
+    ) -> None:
         self.counters.trains_sent += 1
         stride_bytes = datagram.stride_bytes
         if datagram.size_bytes <= stride_bytes:

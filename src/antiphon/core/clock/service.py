@@ -123,7 +123,7 @@ class Clock:
         self.system = SystemClock(me, self.references[me]) if me in self.references else None
         """Our system clock, if this daemon is a reference."""
         self._working = working
-        self._config = config
+        self.config = config
         self._me = me
         self._incarnation = incarnation
         self._datagrams = host.datagrams
@@ -166,7 +166,7 @@ class Clock:
         said = self.ask(now_us)
         if said is None:
             return frames.encode_control(frames.Time(number=question.number))
-        root = self._config.daemon_names[said.basis.root]
+        root = self.config.daemon_names[said.basis.root]
         basis = frames.TimeBasis.REFERENCE if said.basis.is_external else frames.TimeBasis.INTERNAL
         time_us = max(0, said.time_us)
         return frames.encode_control(frames.Time(basis, root, time_us, said.error_us, question.number))
@@ -181,7 +181,7 @@ class Clock:
         """What `antiphon status` shows, ready for JSON; it does not count as a wish to know the time."""
         keeper, system = self.keeper, self.system
         said = keeper.say(now_us)
-        names = self._config.daemon_names
+        names = self.config.daemon_names
         return {
             "basis": "unknown" if said is None else "reference" if said.basis.is_external else "internal",
             "source": None if said is None else names[said.basis.root],
@@ -301,7 +301,7 @@ class Clock:
         """A CLOCK packet came; it is not made before it was sent, and `now_us` is not before it came."""
         head = incoming.head
         try:
-            told = wire.parse(incoming.body, self._config.daemon_count)
+            told = wire.parse(incoming.body, self.config.daemon_count)
         except BadPacket as error:
             self._counters[error.reason] += 1
             return
@@ -421,7 +421,7 @@ class Clock:
         wanted_s = max(0, self._wanted_until_us - now_us) // 1_000_000
         said = self._claim(flags, wanted_s, arrivals, now_us)
         prefix = packet.prefix(
-            PacketKind.CLOCK, digest=self._config.digest, sender=self._me, receiver=receiver,
+            PacketKind.CLOCK, digest=self.config.digest, sender=self._me, receiver=receiver,
             incarnation=self._incarnation,
         )  # fmt: skip
         counter = self._datagrams.counter.take()

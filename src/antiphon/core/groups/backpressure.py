@@ -64,7 +64,8 @@ class Backpressure:
         self.is_eased = False
         """Whether something that waited may go on now; the owner looks and clears it."""
         self._me = me
-        self._daemon_names = daemon_names
+        self.daemon_names = daemon_names
+        """By daemon number."""
         self._membership = membership
         self._patience_us = round(settings.slow_patience_ms * 1_000)
         self._own_patience_us = round(settings.slow_own_patience_ms * 1_000)
@@ -113,7 +114,7 @@ class Backpressure:
         before = self._others.get(pressure.daemon)
         if before is not None and pressure.serial <= before.serial:
             return
-        daemon = self._daemon_names[pressure.daemon]
+        daemon = self.daemon_names[pressure.daemon]
         sessions = {
             (pressure.daemon, number): private_name(name, daemon) for number, name in pressure.sessions
         }

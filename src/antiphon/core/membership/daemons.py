@@ -171,6 +171,13 @@ class DaemonMembership:
             detail = f"{presence.name(leaver)} leaves by its own word"
             self._search.begin(beat.round, Reason.LEAVING, leaver, detail, now_us)
 
+    # A cluster without a file ---------------------------------------------------------------------------
+
+    def reconfigure(self, config: Config, vacant: frozenset[int], now_us: int) -> None:
+        """Other daemons bear the numbers of the configuration."""
+        self.presence.reconfigure(config, vacant, now_us)
+        self._probing.plan()
+
     # A planned stop -------------------------------------------------------------------------------------
 
     def leave(self, now_us: int) -> None:

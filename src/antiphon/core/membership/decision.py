@@ -71,7 +71,7 @@ class Decision:
             return
         if waited_us <= GATHERS_MAX * gather_us:
             # When all daemons are there, only links could still be found.
-            enough_us = gather_us // 4 if members == self._all_daemons else gather_us
+            enough_us = gather_us // 4 if members == self._all_daemons - presence.vacant else gather_us
             if quiet_us < enough_us or not gathering.is_whole(members, leavers):
                 return
         if is_worth_it:

@@ -42,9 +42,18 @@ class Presence:
         """The stations of this round."""
         self.missed: frozenset[int] = frozenset()
         """Members of the installed view to which there should be a link and is none."""
+        self.vacant: frozenset[int] = frozenset()
+        """Numbers that no daemon bears: in a cluster without a file (`config.discovered`)."""
         self._config = config
         self._me = me
         self._standing = standing
+
+    def reconfigure(self, config: Config, vacant: frozenset[int], now_us: int) -> None:
+        """Daemons bear other numbers than before; those that are new are asked for at once."""
+        for number in self.vacant - vacant:
+            if number in self.peers:
+                self.peers[number].ask_soon(self.timing.join_us, now_us)
+        self._config, self.vacant = config, vacant
 
     def name(self, number: int) -> str:
         """A daemon's name, for people."""
@@ -97,6 +106,7 @@ class Presence:
             peer
             for peer in self.peers.values()
             if working is None or peer.number not in working.members or peer.number in self.missed
+            if peer.number not in self.vacant
         ]
 
     def find_missed(self, now_us: int) -> None:

@@ -46,7 +46,8 @@ class Suspicion:
         """How often this daemon was stopped itself."""
         self._membership = membership
         self._working = working
-        self._names = names
+        self.names = names
+        """By daemon number."""
         self._timing = membership.timing
         self._signs = Signs(self._timing.hello_us, self._timing.ask_us)
         self.awaited_us: int | None = None
@@ -82,7 +83,7 @@ class Suspicion:
         for number, link in self._neighbours():
             limit_us = self.patience_us(link)
             silent_us = now_us - link.heard_us
-            name = self._names[number]
+            name = self.names[number]
             if silent_us >= limit_us:
                 detail = f"{name} was silent for {silent_us / 1e6:.2f} s (limit {limit_us / 1e6:.2f} s)"
                 self._membership.loss.lost_link(number, Reason.SILENCE, detail, now_us)

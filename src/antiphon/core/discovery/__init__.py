@@ -1,0 +1,1 @@
+"""Finding other daemons of a cluster by its name, and agreeing with them on numbers."""
