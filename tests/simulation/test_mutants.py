@@ -23,7 +23,8 @@ SLOW = {
     "beats prove all", "connection's room ignored", "early joins forgotten", "gaps ignored",
     "lost token not sent again", "nothing asked for", "pieces not freed", "skips ignored", "time is proof",
     "twins unnoticed", "word for every process", "repairs thrown away", "arrived is all",
-    "holes hold nothing back", "not confirmed",
+    "holes hold nothing back", "not confirmed", "token accepted with holes", "repeated token counts",
+    "announced by no token site",
 }  # fmt: skip
 """Those whose run takes more than two seconds; `make test-long` has them."""
 

@@ -431,7 +431,7 @@ class TokenSite(SiteLink):
         elif (
             self._queue
             or (is_wanted and not self.has_room)
-            or numbering.needs_lts > claimed
+            or min(numbering.needs_lts, numbering.clock) > claimed
             or self._unacknowledged >= ACK_PACKETS
         ):
             self._pass(following, 0, now_us)
@@ -470,18 +470,25 @@ class TokenSite(SiteLink):
 
     @property
     def _is_urgent(self) -> bool:
-        """Whether what is not known to be everywhere is waited for, or is much."""
-        is_open = self._open.packets + sum(map(len, self._kept.values()))
-        return self._numbering.needs_aru > self._numbering.own_aru or is_open > URGENT_PACKETS
+        """Whether our news are waited for, or there is much that is not known to be everywhere."""
+        numbering = self._numbering
+        if not self._is_told and numbering.needs_aru > numbering.own_aru:
+            return True
+        return self._open.packets + sum(map(len, self._kept.values())) > URGENT_PACKETS
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether the others know as much of our aru as matters to anybody."""
+        return not self._matters or self._numbering.aru <= self._arus[self._place[self._me]]
 
     def _watch_news(self, now_us: int) -> int:
-        """Our aru, after a look at whether it is news to others that matters."""
-        aru = self._numbering.aru
-        if not self._matters or aru <= self._arus[self._place[self._me]]:
+        """Our aru, after a look at whether it is news to others that matters, or a packet is unstable."""
+        is_open = self._open or (self._has_token and any(self._kept.values()))
+        if self._is_told and not is_open:
             self._news_us = None
         elif self._news_us is None:
             self._news_us = now_us
-        return aru
+        return self._numbering.aru
 
     def _after(self, member: int) -> int:
         """The next member in the order of the ring."""
