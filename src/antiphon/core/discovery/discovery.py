@@ -340,8 +340,8 @@ class Discovery:
     # Beacons ----------------------------------------------------------------------------------------------
 
     def _answer(self, beacon: Beacon, origin: Origin, now_us: int) -> None:
-        """A newcomer wants to know who is there. Besides the beacon to all, it gets one of its own, so that it
-        learns of us where our multicasts do not get through."""
+        """A newcomer wants to know who is there. Besides the beacon to all, it gets one of its own, so that
+        it learns of us where our multicasts do not get through."""
         self._hurry(self._jitter(self.waits.answer_us), now_us)
         if now_us - self._replied_us >= self.waits.gap_us:
             self._replied_us = now_us
