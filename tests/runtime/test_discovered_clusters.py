@@ -27,6 +27,10 @@ from antiphon.types import Message
 from antiphon.wire.discovery import group_of
 
 LOOPBACK = "127.0.0.1"
+TEA, COFFEE, FAR_TEA, SAME, PARTS, JUNK = (
+    f"{name}-{os.getpid()}" for name in ("tea", "coffee", "far-tea", "same", "parts", "junk")
+)
+"""Other runs on this machine have clusters of their own."""
 
 
 def why_not() -> str:
@@ -75,7 +79,9 @@ class Processes:
 def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with ExitStack() as stack:
-        yield Processes(tmp_path, stack)
+        made = Processes(tmp_path, stack)
+        yield made
+        print(made.logs())  # shown for a test that fails
 
 
 def status_of(cluster: str, name: str) -> dict[str, Any] | None:
@@ -142,43 +148,43 @@ class Talk:
 def test_daemons_find_each_other_and_come_and_go(processes: Processes) -> None:
     """Three daemons are one view; one is killed and started again, a fourth comes, and messages flow all the
     time; a cluster of another name does not mix with them."""
-    running = {name: processes.start("tea", name) for name in ("oslo", "lima", "perth")}
-    processes.start("coffee", "oslo")
-    wait_together("tea", {"oslo", "lima", "perth"})
-    wait_together("coffee", {"oslo"})
-    with antiphon.blocking.connect(cluster="tea") as session:
+    running = {name: processes.start(TEA, name) for name in ("oslo", "lima", "perth")}
+    processes.start(COFFEE, "oslo")
+    wait_together(TEA, {"oslo", "lima", "perth"})
+    wait_together(COFFEE, {"oslo"})
+    with antiphon.blocking.connect(cluster=TEA) as session:
         assert session.name.rpartition("#")[2] in running
-    before = status_of("tea", "perth")
+    before = status_of(TEA, "perth")
     assert before is not None
-    talk = Talk("tea", ("oslo", "lima"))
+    talk = Talk(TEA, ("oslo", "lima"))
     running["perth"].kill()
     running["perth"].wait()
-    wait_together("tea", {"oslo", "lima"})
-    processes.start("tea", "perth")
-    wait_together("tea", {"oslo", "lima", "perth"})
-    again = status_of("tea", "perth")
+    wait_together(TEA, {"oslo", "lima"})
+    processes.start(TEA, "perth")
+    wait_together(TEA, {"oslo", "lima", "perth"})
+    again = status_of(TEA, "perth")
     assert again is not None
     numbers = [one["runtime"]["discovery"]["number"] for one in (before, again)]
     assert numbers[0] == numbers[1]
-    processes.start("tea", "rome")
-    wait_together("tea", {"oslo", "lima", "perth", "rome"})
+    processes.start(TEA, "rome")
+    wait_together(TEA, {"oslo", "lima", "perth", "rome"})
     talk.end()
     assert talk.heard == [*(str(number).encode() for number in range(talk.sent)), b"over"]
-    rows = (status_of("tea", "oslo") or {})["runtime"]["discovery"]["roster"]
+    rows = (status_of(TEA, "oslo") or {})["runtime"]["discovery"]["roster"]
     assert {row["name"] for row in rows} == {"oslo", "lima", "perth", "rome"}
     assert len({row["number"] for row in rows}) == 4
-    assert set((status_of("coffee", "oslo") or {})["daemons"]) == {"oslo"}
+    assert set((status_of(COFFEE, "oslo") or {})["daemons"]) == {"oslo"}
     assert "Traceback" not in processes.logs()
 
 
 def test_one_that_leaves_is_remembered_and_not_missed(processes: Processes) -> None:
     for name in ("oslo", "lima"):
-        leaver = processes.start("tea", name)
-    wait_together("tea", {"oslo", "lima"})
+        leaver = processes.start(TEA, name)
+    wait_together(TEA, {"oslo", "lima"})
     leaver.terminate()
     leaver.wait()
-    wait_together("tea", {"oslo"})
-    seen = status_of("tea", "oslo")
+    wait_together(TEA, {"oslo"})
+    seen = status_of(TEA, "oslo")
     assert seen is not None
     assert seen["daemons"] == ["oslo"]
     gone = {row["name"]: row for row in seen["runtime"]["discovery"]["roster"]}["lima"]
@@ -188,11 +194,11 @@ def test_one_that_leaves_is_remembered_and_not_missed(processes: Processes) -> N
 async def test_a_client_finds_a_daemon_of_this_lan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a unix socket that it could see, by a multicast question."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with ClusterDaemon("far-tea", name="oslo", interface=LOOPBACK) as daemon:
+    with ClusterDaemon(FAR_TEA, name="oslo", interface=LOOPBACK) as daemon:
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
-        async with antiphon.connect(cluster="far-tea", name="alice") as session:
+        async with antiphon.connect(cluster=FAR_TEA, name="alice") as session:
             assert session.name == "#alice#oslo"
             assert session.address in daemon.places
             assert session.address.startswith("tcp:")
@@ -202,7 +208,7 @@ def test_a_cluster_that_is_not_there_is_told_in_one_line() -> None:
     with pytest.raises(ConnectError, match="no daemon of cluster nobodys-tea answers at 239"):
         antiphon.blocking.connect(cluster="nobodys-tea", timeout_s=0.5)
     with pytest.raises(UsageError, match="an address or a cluster"):
-        antiphon.connect("unix:/tmp/x", cluster="tea")
+        antiphon.connect("unix:/tmp/x", cluster=TEA)
     with pytest.raises(UsageError, match="cluster name"):
         antiphon.connect(cluster="#tea")
 
@@ -210,8 +216,8 @@ def test_a_cluster_that_is_not_there_is_told_in_one_line() -> None:
 def test_two_daemons_of_one_name_have_different_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with (
-        ClusterDaemon("same", name="host", interface=LOOPBACK) as one,
-        ClusterDaemon("same", name="host", interface=LOOPBACK) as other,
+        ClusterDaemon(SAME, name="host", interface=LOOPBACK) as one,
+        ClusterDaemon(SAME, name="host", interface=LOOPBACK) as other,
     ):
         assert {one.name, other.name} == {"host", "host-2"}
         assert {one.number, other.number} == {0, 1}
@@ -221,10 +227,10 @@ def test_a_daemon_that_loses_its_number_starts_anew(tmp_path: Path, monkeypatch:
     """Two parts of a LAN have given one number twice, and meet: the older claim keeps it, the clients of the
     other daemon connect again."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with ClusterDaemon("parts", name="lima", interface=LOOPBACK) as daemon:
-        session = antiphon.blocking.connect(cluster="parts", name="alice", reconnect=True)
+    with ClusterDaemon(PARTS, name="lima", interface=LOOPBACK) as daemon:
+        session = antiphon.blocking.connect(cluster=PARTS, name="alice", reconnect=True)
         session.join("tea")
-        other = Discovering("parts", wish="oslo", interface=LOOPBACK)
+        other = Discovering(PARTS, wish="oslo", interface=LOOPBACK)
         try:
             older = other.machine
             older._claim_us = 1
@@ -250,14 +256,14 @@ def _serve(discovering: Discovering) -> None:
 
 def test_junk_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with ClusterDaemon("junk", name="lima", interface=LOOPBACK), lan.sender(LOOPBACK) as sending:
+    with ClusterDaemon(JUNK, name="lima", interface=LOOPBACK), lan.sender(LOOPBACK) as sending:
         for data in (b"", b"x", b"\xa9\x07" + bytes(40), b"\xa9\x01" + bytes(40), bytes(2_000)):
-            sending.sendto(data, group_of("junk"))
+            sending.sendto(data, group_of(JUNK))
 
         def are_counted() -> bool:
-            counted = (status_of("junk", "lima") or {})["runtime"]["discovery"]["counters"]
+            counted = (status_of(JUNK, "lima") or {})["runtime"]["discovery"]["counters"]
             reasons = ("too short", "bad magic", "unknown version", "bad checksum", "too long")
             return all(counted.get(f"discovery: {reason}") for reason in reasons)
 
-        sending.sendto(b"y" * 40, group_of("junk"))
+        sending.sendto(b"y" * 40, group_of(JUNK))
         wait_until(are_counted)

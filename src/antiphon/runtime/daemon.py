@@ -229,6 +229,7 @@ class Daemon:
         incarnation = process.new_incarnation()
         if self._discovering is not None:  # two that got one number in one moment must differ, too
             incarnation = (incarnation ^ self._discovering.machine.process) & 0xFFFFFFFF or 1
+            self._udp.discard()
         if self._trace is not None:
             self._watcher = self._observer = LiveWatcher(config, self.name, incarnation, self._trace)
         self._node = Node(
