@@ -22,6 +22,9 @@ from antiphon.wire.calls import CallKind, CallMark, CallMode, CallStatus, Roster
 MODES = {"one": CallMode.ONE, "all": CallMode.ALL, "delivered": CallMode.DELIVERED}
 OUTBOX_MAX = 65_536
 """Messages that wait to be written; beyond it the oldest is dropped, and its caller waits in vain."""
+REPEAT_S = 1.0
+"""A call that has waited for so long is sent again, then after twice the time, and so on: there may have been
+no member when it was delivered."""
 SENT_MAX = 65_536
 """Messages of calls on this connection that the daemon may still refuse to send."""
 
@@ -131,6 +134,13 @@ class ClientCalls:
             )
             self._put(queue, send)
             return call
+
+    def repeat(self, queue: SendQueue, call: CallId) -> None:
+        """Send a call once more that has waited for long; members recognise it."""
+        with self._guard:
+            send = self._desk.caller.repeat(call)
+            if send is not None:
+                self._put(queue, send)
 
     def give_up(self, call: CallId) -> tuple[Roster | None, Answers]:
         """The caller does not wait any more; what has been heard of the call."""
