@@ -7,8 +7,8 @@ the same point of the stream.
     connect             a session with a daemon, for asyncio
     blocking.connect    the same for threads
     Service             the delivery levels
-    Event               what a session delivers: Message View TransitionalSignal Left Reconnected
-                        SlowReceiver LockChanged LockGranted LockGone Call
+    Event               what a session delivers: Message View TransitionalSignal Left LockChanged
+                        Reconnected SlowReceiver NotSent LockGranted LockGone Call
     errors              every error that can be raised, in one tree
 """
 
@@ -22,6 +22,7 @@ from antiphon.client import (
     HeldLock,
     LockGone,
     LockGranted,
+    NotSent,
     Reconnected,
     Sent,
     Session,
@@ -66,6 +67,7 @@ __all__ = [
     "LockGranted",
     "Message",
     "MessageId",
+    "NotSent",
     "Reconnected",
     "Sent",
     "Service",

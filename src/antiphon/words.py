@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from antiphon.calls import Call
-from antiphon.client import Event, LockGone, LockGranted, Reconnected
+from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected
 from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
@@ -114,7 +114,7 @@ def described(event: Event) -> str:
         case View():
             return (
                 f"{event.group} view {event.id} ({event.cause.value}: {listed(event.changed)}): "
-                f"{listed(event.members)}"
+                f"{listed(event.members)}{quorum_of(event)}"
             )
         case TransitionalSignal():
             return f"{event.group} signal: some members of view {event.id} are out of reach"
@@ -137,6 +137,24 @@ def described(event: Event) -> str:
             return f"{event.group} lock {event.name}: this session holds it, fence {event.fence}"
         case LockGone():
             return f"{event.group} lock {event.name}: lost ({event.reason})"
+        case NotSent():
+            return f"not sent: {unsent(event)}"
+
+
+def quorum_of(view: View) -> str:
+    """What is to be said of the quorum of a view: nothing, if there is one or nobody wishes it."""
+    if view.has_quorum:
+        return ""
+    return "; making sure that these are enough" if view.is_deciding else "; no quorum: nothing may be sent"
+
+
+def unsent(event: NotSent) -> str:
+    """Messages that came back, with what it means for the reader.
+
+    >>> unsent(NotSent("bank", (), 2))
+    '2 messages to bank, which has no quorum'
+    """
+    return f"{counted(event.count, 'message')} to {event.group}, which has no quorum"
 
 
 def returned(event: Reconnected) -> str:

@@ -11,7 +11,7 @@ from antiphon.calls import Call
 from antiphon.cli.call import payload_fields
 from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
 from antiphon.cli.screen import joining, show
-from antiphon.client import Event, LockGone, LockGranted, Reconnected
+from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected
 from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.words import described
 
@@ -78,6 +78,8 @@ def _fields(event: Event) -> dict[str, Any]:
                 "transitional": event.transitional,
                 "cause": event.cause.value,
                 "changed": event.changed,
+                "has_quorum": event.has_quorum,
+                "locks": [structs.asdict(lock) for lock in event.locks],
             }
         case TransitionalSignal():
             return {"event": "signal", "group": event.group, "id": str(event.id)}
@@ -119,3 +121,5 @@ def _fields(event: Event) -> dict[str, Any]:
             return {"event": "lock-granted", **structs.asdict(event), "id": str(event.id)}
         case LockGone():
             return {"event": "lock-gone", **structs.asdict(event)}
+        case NotSent():
+            return {"event": "not-sent", "group": event.group, "count": event.count}

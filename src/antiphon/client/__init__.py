@@ -5,7 +5,7 @@ from antiphon.client._asyncio_calls import HeldLock
 from antiphon.client._opening import ask_status
 from antiphon.client.batches import BatchMemory
 from antiphon.client.connecting import connect
-from antiphon.client.events import Event, LockGone, LockGranted, Reconnected, Sent
+from antiphon.client.events import Event, LockGone, LockGranted, NotSent, Reconnected, Sent
 from antiphon.client.session import Session
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "HeldLock",
     "LockGone",
     "LockGranted",
+    "NotSent",
     "Reconnected",
     "Sent",
     "Session",

@@ -82,20 +82,22 @@ class ClientCalls:
         """Whether `waited` must be called before long."""
         return self._waits_until_s is not None
 
-    def not_sent(self, sequence: int, count: int, group: str) -> None:
-        """The daemon has refused messages, because a group has no quorum."""
+    def not_sent(self, sequence: int, count: int, group: str) -> bool:
+        """The daemon has refused messages, because a group has no quorum; whether they belong to calls."""
+        is_ours = False
         with self._guard:
             for number in range(sequence, sequence + count):
                 send = self._sent.pop(number, None)
                 if send is None:
                     continue
-                mark = send.mark
+                mark, is_ours = send.mark, True
                 if mark.kind is CallKind.REQUEST:
                     call = CallId(mark.caller, mark.number)
                     self._desk.caller.give_up(call)
                     self.finished(call, NoQuorum(f"too few members of {group!r} are here; nothing was sent"))
                 else:
                     self._desk.not_sent(send.groups[0], mark)
+        return is_ours
 
     def _absorb(self, effects: list[Effect]) -> list[Call]:
         calls = []
@@ -127,6 +129,7 @@ class ClientCalls:
         """Make a call. UsageError changes nothing."""
         data = as_bytes(payload)
         queue.check_size(data)
+        queue.check_quorum(group)
         with self._guard:
             self.flush(queue)
             call, send = self._desk.caller.call(

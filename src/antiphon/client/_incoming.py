@@ -19,7 +19,7 @@ from antiphon.client._ledger import Ledger
 from antiphon.client._locks import LockTable
 from antiphon.client._time import TimeQuestions
 from antiphon.client.batches import BatchMemory
-from antiphon.client.events import Event, LockGone, LockGranted, Reconnected, Sent
+from antiphon.client.events import Event, LockGone, LockGranted, NotSent, Reconnected, Sent
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
 from antiphon.types import Cause, Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
@@ -56,8 +56,8 @@ class _Marked(Struct, frozen=True):
     shown: list[Message] | list[Call]
 
 
-_Shown = SlowReceiver | LockChanged | LockGranted | LockGone | Call
-"""Events of which a trace does not tell."""
+_Shown = SlowReceiver | NotSent | LockChanged | LockGranted | LockGone | Call
+"""Events of which a trace does not tell; of what is not sent, daemons do."""
 _Item = bytes | View | TransitionalSignal | Left | _Unshown | _Marked | _Shown | frames.Problem | _Return
 """What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
 
@@ -86,6 +86,8 @@ class Incoming:
         """Own joins and leaves that have taken effect, by group."""
         self.shows_views = True
         """Whether the application wants views; our own joins and leaves are confirmed by one in any case."""
+        self.without_quorum: set[str] = set()
+        """The groups of which the last view said that they have no quorum, and that this is decided."""
         self.batches = BatchMemory()
         """What has been handed out of batches that may come again."""
         self.diary: Diary | None = None
@@ -105,6 +107,7 @@ class Incoming:
             frames.Accepted: self._on_accepted,
             frames.LeftFrame: self._on_left,
             frames.LockFrame: self._on_lock,
+            frames.NotSent: self._on_not_sent,
             frames.SlowFrame: self._on_slow,
             frames.Problem: self._on_problem,
             frames.Status: self._on_status,
@@ -211,6 +214,7 @@ class Incoming:
         cause = self._cause()
         self.answer, self.goodbye = fresh.answer, fresh.goodbye
         lost, self.ledger = self.ledger, fresh.ledger
+        self.without_quorum.clear()  # the new session joins anew
         self._events.append((_Return(event, lost, fresh.ledger, cause, fresh.diary), 0))
         self._events.extend((item, 0) for item, _ in fresh._events)
 
@@ -357,6 +361,10 @@ class Incoming:
             and self.answer.name in view.changed
         ):
             self.effects[view.group] += 1
+        if view.has_quorum or view.is_deciding:
+            self.without_quorum.discard(view.group)
+        else:
+            self.without_quorum.add(view.group)
         if self.shows_views:
             self._queue(view, size)
         else:
@@ -380,6 +388,7 @@ class Incoming:
     def _on_left(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.LeftFrame)
         self.effects[value.left.group] += 1
+        self.without_quorum.discard(value.left.group)
         if self.shows_views:
             self._queue(value.left, size)
         else:
@@ -396,6 +405,12 @@ class Incoming:
         if self.locks is not None and self.calls is not None:
             self.locks.change(change)
             self.queue_calls(self.calls.lock(change))
+
+    def _on_not_sent(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.NotSent)
+        messages = self.ledger.refuse(value.sequence, value.count)
+        if self.calls is None or not self.calls.not_sent(value.sequence, value.count, value.group):
+            self._queue(NotSent(value.group, messages, value.count), size)
 
     def _on_slow(self, value: frames.FromDaemon, size: int) -> None:
         """The application is to hear of it before it takes what has made it slow; but not before it hears

@@ -61,6 +61,16 @@ class LockGone(Struct, frozen=True):
     reason: str
 
 
+class NotSent(Struct, frozen=True):
+    """Messages that this session sent were not sent on: a group of theirs has no quorum. Nobody gets them."""
+
+    group: str
+    messages: tuple[Sent, ...]
+    """As they were given to `send`, oldest first, as far as they are kept."""
+    count: int
+    """How many there are."""
+
+
 Event = (
     Message
     | View
@@ -68,6 +78,7 @@ Event = (
     | Left
     | Reconnected
     | SlowReceiver
+    | NotSent
     | LockChanged
     | LockGranted
     | LockGone

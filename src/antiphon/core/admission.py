@@ -126,33 +126,31 @@ class Admission:
             if departing:
                 self._let_go(origin, departing, now_us)
                 departing, steps = [], 0
-            if blocked and pending.event is None and self._refuse(session, pending):
+            if blocked and pending.event is None and self._refuse(origin, session, pending):
                 continue
             if pending.event is None or pending.event.kind != "disconnect":
                 origin.send(session, pending, now_us)
         self._let_go(origin, departing, now_us)
 
     def _must_wait(self, session: Session, pending: Pending) -> bool:
-        """Whether a bundle waits for a decision about the quorum of one of its groups, or for a slow
-        receiver."""
+        """Whether a bundle waits for a decision about the quorum of one of its groups, or, if its session is
+        not told of refusals, for that quorum; or for a slow receiver."""
         node = self._node
         if pending.event is None:
             blocked = node.delivery.membership.blocked
-            names = parse_names(pending.header.names)[1:]
-            if any(blocked.get(name) for name in names) and not any(
-                blocked.get(name) is False for name in names
-            ):
+            states = [blocked[name] for name in parse_names(pending.header.names)[1:] if name in blocked]
+            if states and (all(states) or not session.refusals):
                 return True
         return bool(node.backpressure) and node.backpressure.must_wait(session, pending)
 
-    def _refuse(self, session: Session, pending: Pending) -> bool:
+    def _refuse(self, origin: "Origin", session: Session, pending: Pending) -> bool:
         """Whether a bundle is not sent, because one of its groups has no quorum: its session is told."""
-        node, header = self._node, pending.header
-        group = node.delivery.membership.blocking(parse_names(header.names)[1:])
+        node = self._node
+        group = node.delivery.membership.blocking(parse_names(pending.header.names)[1:])
         if group is None:
             return False
-        refusal = frames.NotSent(group, session.sequence, header.message_count)
-        session.sequence += header.message_count
+        refusal = frames.NotSent(group, session.sequence, pending.header.message_count)
+        origin.pass_over(session, pending)
         if not session.is_leaving:
             node.frames.append(((session.number,), frames.encode_control(refusal), None))
         node.counters["bundle: to a group without quorum"] += 1

@@ -16,6 +16,10 @@ class Observer:
     def sent(self, view_id: int, header: Header) -> None:
         """A bundle of this daemon got its place in the order (ssend)."""
 
+    def refused(self, message: tuple[int, int, int, int], count: int) -> None:
+        """Messages of a session here were not sent, because a group has no quorum: `count` of them, from
+        this one on (daemon, incarnation, session, sequence)."""
+
     def retained(self, view_id: int, header: Header) -> None:
         """All bytes of a bundle that takes part in the order are here; also told of own bundles."""
 

@@ -91,6 +91,13 @@ class Origin:
         else:
             self._send_ordered(session, pending, destinations, now_us)
 
+    def pass_over(self, session: Session, pending: Pending) -> None:
+        """A session's bundle is not sent; its messages have their numbers all the same."""
+        count = pending.header.message_count
+        if self._observer is not None:
+            self._observer.refused((self._me, self._incarnation, session.number, session.sequence), count)
+        session.sequence += count
+
     def send_control(self, draft: Draft, now_us: int, destinations: int | None = None) -> None:
         """A bundle of the daemon itself, for the daemons of these sites, or of all; as soon as it is its
         turn."""

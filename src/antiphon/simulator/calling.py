@@ -54,7 +54,7 @@ class Calling:
         if self._serves and self._views:
             for group in sorted(client.wanted):
                 for handler in range(HANDLERS):
-                    client.ask_lock(group, handler_lock(handler), wait=True)
+                    client.lock(group, handler_lock(handler), True)
 
     # What the application does ----------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ from msgspec import Struct
 from antiphon.config import Settings
 from antiphon.core.node import Node
 from antiphon.service import Service
-from antiphon.trace import Event, Identity, Record, ViewNumber
+from antiphon.trace import Event, Identity, LockState, Record, ViewNumber
 from antiphon.trace.bearers import Bearers
 from antiphon.trace.watcher import SERVICE_WORDS
-from antiphon.types import Message, ViewId
+from antiphon.types import Lock, LockCause, LockChanged, Message, ViewId
 from antiphon.wire import bundle, frames
 from antiphon.wire.calls import CallMark, encode_mark, mark_of
 from antiphon.wire.extensions import CALL, Extension
@@ -128,6 +128,11 @@ class Client:
         self.wanted: set[str] = set()
         """Groups that it asked to join and did not ask to leave."""
         self.leaving: set[str] = set()
+        self.locks: set[tuple[str, str]] = set()
+        """Group and name of the locks that it asked for and did not give back."""
+        self._processes: dict[
+            str, dict[str, str]
+        ] = {}  # by group and private name, as its last view means it
         self.joining: set[str] = set()
         self._views_of: dict[tuple[str, ...], tuple[ViewNumber | None, ...]] = {}
         self._names_of: dict[tuple[str, ...], bytes] = {}
@@ -136,14 +141,25 @@ class Client:
 
     # What the application asks ----------------------------------------------------------------------------
 
-    def join(self, group: str) -> None:
+    def join(self, group: str, minimum: int = 0) -> None:
         self.joining.add(group)
         self.wanted.add(group)
-        self._ask(frames.Join(group), [self._record(Event.JOIN, (group,))])
+        record = self._record(Event.JOIN, (group,))
+        record.minimum = minimum
+        self._ask(frames.Join(group, minimum), [record])
+
+    def lock(self, group: str, name: str, waits: bool) -> None:
+        self.locks.add((group, name))
+        self._ask(frames.AskLock(group, name, waits), [])
+
+    def unlock(self, group: str, name: str) -> None:
+        self.locks.discard((group, name))
+        self._ask(frames.Unlock(group, name), [])
 
     def leave(self, group: str) -> None:
         self.leaving.add(group)
         self.wanted.discard(group)
+        self.locks = {lock for lock in self.locks if lock[0] != group}
         self._ask(frames.Leave(group), [self._record(Event.LEAVE, (group,))])
 
     def send(
@@ -173,10 +189,6 @@ class Client:
         record.service = SERVICE_WORDS[service]
         record.checksum = zlib.crc32(body)
         self._ask(frame, [record])
-
-    def ask_lock(self, group: str, name: str, *, wait: bool) -> None:
-        """Ask for a lock of a group that it has asked to join."""
-        self._ask(frames.AskLock(group, name, wait), [])
 
     def note_call(
         self,
@@ -226,7 +238,7 @@ class Client:
             for record in records:
                 self._note(record, now_us)
             if isinstance(request, frames.AskLock | frames.Unlock):
-                self._sequence += 1  # numbered, too
+                self._sequence += 1  # as joins and leaves
             if isinstance(request, bytearray):
                 self._node.submit(self.session, (request,), node_now_us)
             else:
@@ -259,6 +271,7 @@ class Client:
             self.views[view.group] = _number(view.id)
             self.joining.discard(view.group)
             self._views_of.clear()
+            self._processes[view.group] = dict(zip(view.members, meant(view.members), strict=True))
             self._records.append(
                 Record(
                     len(self._records), now_us, Event.VIEW, self.daemon, self.process,
@@ -266,10 +279,18 @@ class Client:
                     members=meant(view.members),
                     transitional=meant(view.transitional),
                     changed=meant(view.changed), cause=view.cause.value,
+                    has_quorum=view.has_quorum,
+                    locks=tuple(self._lock_state(view.group, lock) for lock in view.locks),
                 )
             )  # fmt: skip
             if self.calling is not None:
                 self.calling.view(view, now_us)
+        elif isinstance(output, frames.LockFrame):
+            self._take_lock(output.change, now_us)
+            if self.calling is not None:
+                self.calling.lock(output.change, now_us)
+        elif isinstance(output, frames.NotSent):
+            pass  # its daemon has written it down
         elif isinstance(output, frames.SignalFrame):
             signal = output.signal
             self._records.append(
@@ -291,11 +312,25 @@ class Client:
             )  # fmt: skip
             if self.calling is not None:
                 self.calling.left(left.group)
-        elif isinstance(output, frames.LockFrame):
-            if self.calling is not None:
-                self.calling.lock(output.change, now_us)
         else:
             raise AssertionError(f"{self.process} was told {output}")
+
+    def _take_lock(self, change: LockChanged, now_us: int) -> None:
+        if change.cause is not LockCause.ASKED and change.session == self.name:
+            self.locks.discard((change.group, change.lock.name))
+        self._records.append(
+            Record(
+                len(self._records), now_us, Event.LOCK, self.daemon, self.process,
+                (change.group,), (_number(change.id),),
+                changed=(self._processes[change.group].get(change.session, change.session),),
+                cause=change.cause.value, locks=(self._lock_state(change.group, change.lock),),
+            )
+        )  # fmt: skip
+
+    def _lock_state(self, group: str, lock: Lock) -> LockState:
+        processes = self._processes[group]
+        holder = processes.get(lock.holder, lock.holder)
+        return lock.name, holder, lock.fence, tuple(processes.get(name, name) for name in lock.waiting)
 
     def _deliver(self, deliveries: list[Delivery], now_us: int) -> None:
         records = self._records

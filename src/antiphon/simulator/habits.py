@@ -48,6 +48,12 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     and that a session which ended is followed by one with its name as soon as its daemon gives it."""
     hasty: float = 0.0
     """Probability that a join or leave is asked for before the one before it has taken effect."""
+    minimum: int = 0
+    """The least size of a part that it wishes with its joins, as in `types.check_minimum`."""
+    locks: tuple[str, ...] = ()
+    """Locks that it may ask for, in any of its groups."""
+    locking: float = 0.0
+    """Probability that an action is to ask for a lock, or to give one back."""
     starts_us: int | None = None
     """When it connects; at random in the first quarter of the working phase unless told."""
     busy_us: int = 0

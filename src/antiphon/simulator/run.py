@@ -17,6 +17,7 @@ from antiphon.simulator.play import play
 from antiphon.simulator.scenarios import SCENARIOS, plan_of
 from antiphon.simulator.stage import Stage
 from antiphon.trace import Trace
+from antiphon.trace.unsent import take_back
 
 __all__ = ["Outcome", "Summary", "run_plan", "run_seed", "run_seeds", "simulate"]
 
@@ -62,6 +63,7 @@ def _judged(make: Callable[[], Plan], seed: int, scenario: str, trace_dir: Path 
         daemons = tuple(daemon.name for daemon in plan.daemons())
         sites = tuple(site.name for site in plan.sites for _ in site.daemons)
         order = plan.settings.order
+        take_back(stage.world.records)
         trace = Trace(scenario, seed, daemons, stage.world.records, sites=sites, order=order)
         if trace_dir is not None:
             trace.write(trace_dir)

@@ -35,6 +35,7 @@ class Actor:
         # What follows decides about names alone: everything else is drawn as if they were never used again.
         self._heirs: Random = world.chance(f"names of client {name}")
         self._names: Names = {} if names is None else names
+        self._locking: Random = world.chance(f"locks of client {name}")
         # Messages are the same however they are divided into bundles.
         self._division: Random = world.chance(f"bundles of client {name}")
         self._calling: Calling | None = None
@@ -98,7 +99,7 @@ class Actor:
         self._sessions += 1
         self._client = client
         for group in random.sample(habits.groups, min(habits.joins, len(habits.groups))):
-            client.join(group)
+            client.join(group, habits.minimum)
         if self._calling is not None:
             self._calling.begin(client)
         self._world.settle(self._daemon)
@@ -136,6 +137,10 @@ class Actor:
                 self._calling.call(self._call_random.choice(habits.groups))
                 self._world.settle(self._daemon)
                 return
+        if habits.locking and self._locking.random() < habits.locking:
+            self._lock(client)
+            self._world.settle(self._daemon)
+            return
         chance = random.random()
         if chance < habits.quits:
             self._world.disconnect(self._daemon, client, graceful=random.random() < 0.6)
@@ -149,6 +154,16 @@ class Actor:
                 self._send(client)
         self._world.settle(self._daemon)
 
+    def _lock(self, client: Client) -> None:
+        """Ask for a lock, with or without waiting for it, or give one back."""
+        random = self._locking
+        if client.locks and random.random() < 0.5:
+            client.unlock(*random.choice(sorted(client.locks)))
+            return
+        groups = sorted(client.wanted - client.joining)
+        if groups:
+            client.lock(random.choice(groups), random.choice(self._habits.locks), random.random() < 0.8)
+
     def _churn(self, client: Client) -> None:
         if self._habits.hasty and self._random.random() < self._habits.hasty:
             group = self._random.choice(self._habits.groups)
@@ -156,7 +171,7 @@ class Actor:
                 if group in client.wanted:
                     client.leave(group)
                 else:
-                    client.join(group)
+                    client.join(group, self._habits.minimum)
             return
         settled = [
             group
@@ -168,7 +183,7 @@ class Actor:
             if group in client.wanted:
                 client.leave(group)
             else:
-                client.join(group)
+                client.join(group, self._habits.minimum)
 
     def _send(self, client: Client) -> None:
         random = self._random

@@ -12,6 +12,7 @@ from antiphon.trace.records import (
     Event,
     Header,
     Identity,
+    LockState,
     Record,
     ViewNumber,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Event",
     "Header",
     "Identity",
+    "LockState",
     "Record",
     "Trace",
     "ViewNumber",

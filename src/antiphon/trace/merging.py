@@ -20,6 +20,7 @@ from antiphon.trace.bearers import private_name, process_name, tell_apart
 from antiphon.trace.files import SUFFIX, read_header, read_records
 from antiphon.trace.records import RELIABLE_SERVICES, Event, Header, Identity, Record
 from antiphon.trace.runs import Trace
+from antiphon.trace.unsent import take_back
 
 ASKED = "disconnect"
 """The cause of an end that a daemon has confirmed, and with it everything that was sent before."""
@@ -65,6 +66,7 @@ def merge_files(files: dict[Path, Header], run: str) -> Trace:
     _leave_out_the_unread(stories)
     _end_with_their_daemons(stories)
     records = _in_one_order(stories)
+    take_back(records)
     for position, record in enumerate(records):
         record.position = position
     tell_apart(records)

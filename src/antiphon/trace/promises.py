@@ -241,6 +241,17 @@ NEEDLESS = Promise(
     "a daemon delivers a causal bundle as soon as it has it and has delivered everything in its sender's "
     "past that is for this daemon",
 )
+QUORUM = Promise(
+    "quorum",
+    "one part goes on",
+    "of the parts of a group of which a member wishes a quorum, at most one has it",
+)
+LOCKS = Promise(
+    "locks",
+    "one holder",
+    "a lock has at most one holder in a view, none without quorum, passes on in the order of asking, and "
+    "every grant has a greater number than those before; all members see the same",
+)
 BOUNDED = Promise("bounded", "buffers", "every buffer stays within its limit, and all are empty at the end")
 WAIT_MAX_US = 100_000
 """How long a message may be ready for its place in the order and not get it, while nothing of its daemon is

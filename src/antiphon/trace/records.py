@@ -4,8 +4,9 @@ The events are those of the thesis, of clients (2.2.1) and of daemons (2.2.5), a
 of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership changed its state), `buffers`
 (how full a daemon is), `link` (how a link does), `stop` (a daemon is told to stop, and takes leave), `steady`
 (faults last, and some daemons are well), `clock` (what a daemon says the time is), and
-`restored` (the network's faults are over); and four of calls: `called`, `executed`, `answered` and
-`finished`. The file format is described in docs/reference/trace.md.
+`restored` (the network's faults are over); and some of clients: `lock` (a lock of a group has changed),
+`unsent` (a message was not sent, because its group has no quorum), and those of calls: `called`, `executed`,
+`answered` and `finished`. The file format is described in docs/reference/trace.md.
 """
 
 from enum import StrEnum
@@ -19,6 +20,9 @@ Identity = tuple[int, int, int, int]
 """A message: daemon, incarnation of that daemon, session, sequence."""
 ViewNumber = tuple[int, int, int, int]
 """A view's identifier: epoch, branch, lts, daemon."""
+LockState = tuple[str, str, int, tuple[str, ...]]
+"""A lock of a group: its name, the process that holds it or nothing, the number of the grant, the processes
+that wait for it."""
 Bundle = tuple[int, int, int]
 """A bundle: the daemon view in which it was sent, number of its source daemon, its number there."""
 
@@ -40,6 +44,8 @@ class Event(StrEnum):
     VIEW = "view"
     TRANSSIG = "transsig"
     LEFT = "left"
+    LOCK = "lock"
+    UNSENT = "unsent"
     SLOW = "slow"
     RECOVER = "recover"
     CRASH = "crash"
@@ -95,8 +101,16 @@ class Record(Struct, omit_defaults=True, gc=False):
     transitional: tuple[str, ...] = ()
     """Names as in `members`; in a stranssig the daemons that are known to come along into the next view."""
     changed: tuple[str, ...] = ()
+    """View: who came or went; lock: who asked."""
+    minimum: int = 0
+    """Join: the least size of a part that may go on, as the process wishes it: -1 a majority, -2 all."""
+    has_quorum: bool = True
+    """View: whether the group may go on."""
+    locks: tuple[LockState, ...] = ()
+    """View: all locks of the group; lock: the one that has changed, as it is now."""
     cause: str = ""
-    """The cause of a disconnect: "crash" if its daemon crashed."""
+    """The cause of a disconnect: "crash" if its daemon crashed; of a view; of a lock: "asked", "refused" or
+    "released"."""
     buffers: dict[str, tuple[int, int]] = {}
     """Name: (used, limit)."""
     incarnation: int = 0

@@ -50,6 +50,13 @@ class Watcher(Observer):
         """Ssend."""
         self._note_bundle(Event.SSEND, view_id, header, self._at(header.destinations))
 
+    def refused(self, message: Identity, count: int) -> None:
+        """Unsent."""
+        record = self._record(Event.UNSENT)
+        record.message = message
+        record.count = count
+        self._records.append(record)
+
     def retained(self, view_id: int, header: Header) -> None:
         """Hold."""
         self._note_bundle(Event.HOLD, view_id, header, ())

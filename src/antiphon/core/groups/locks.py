@@ -7,7 +7,9 @@ Deviations:
 - who asks may wait: the lock passes on in the order of asking. RMP refuses, and the member asks again.
 - a grant is an event of its own and no new view of the group, which is as long as the group is
 - every grant has a *fence*, which grows: a resource that remembers the greatest one it has seen can refuse
-  a holder that does not know yet that it has lost the lock
+  a holder that does not know yet that it has lost the lock. It is the place of the event that made the grant
+  in the one order, or, when a holder is lost, the identifier of the next daemon view: so it grows even if all
+  daemons are started anew.
 - RMP has no merging: there, a holder that was cut off is no member any more. Here parts merge, and a lock may
   have a holder in each of them. The one in the part with quorum keeps it, else the one in the part whose view
   has the smaller identifier (`merged`). Held locks get a new fence then, because the fences that other parts
@@ -37,7 +39,6 @@ class Locks:
 
     def __init__(self) -> None:
         self._locks: dict[str, _Lock] = {}
-        self._newest = 0  # the greatest fence so far
 
     def __bool__(self) -> bool:
         return bool(self._locks)
@@ -66,14 +67,11 @@ class Locks:
                 self._grant(lock, fence)
             self._tidy(name)
 
-    def forget(self, members: Collection[Member], fence: int, may_grant: bool) -> None:
-        """Members are gone, from all locks."""
+    def forget(self, members: Collection[Member]) -> None:
+        """Members are gone: what they held is free until `resume`."""
         for name in list(self._locks):
-            lock = self._locks[name]
             for member in members:
-                self._take(lock, member)
-            if may_grant:
-                self._grant(lock, fence)
+                self._take(self._locks[name], member)
             self._tidy(name)
 
     def stop(self) -> None:
@@ -83,7 +81,7 @@ class Locks:
             self._tidy(name)
 
     def resume(self, fence: int) -> None:
-        """The group has a quorum: who waits for a lock that nobody holds has it."""
+        """The group may go on: who waits for a lock that nobody holds has it."""
         for lock in self._locks.values():
             self._grant(lock, fence)
 
@@ -98,7 +96,7 @@ class Locks:
         if lock.holder is None and lock.waiting:
             lock.holder = next(iter(lock.waiting))
             del lock.waiting[lock.holder]
-            lock.fence = self._newest = max(fence, self._newest + 1)
+            lock.fence = fence
 
     def _tidy(self, name: str) -> None:
         lock = self._locks[name]
@@ -136,19 +134,21 @@ class Locks:
         return tuple(found)
 
 
-def announced(rows: Iterable[tuple[int, tuple[HostedLock, ...]]]) -> Locks:
-    """The locks of one part of a group, from what each of its daemons has announced."""
+def announced(rows: Iterable[tuple[int, tuple[HostedLock, ...]]], members: Collection[Member]) -> Locks:
+    """The locks of one part of a group, from what each of its daemons has announced of `members`."""
     locks = Locks()
     waiting: dict[str, list[tuple[int, Member]]] = {}
     for daemon, held in rows:
         for name, holder, fence, waiters in held:
             lock = locks._locks.setdefault(name, _Lock())
-            if holder:
+            if (daemon, holder) in members:
                 lock.holder, lock.fence = (daemon, holder), fence
-                locks._newest = max(locks._newest, fence)
-            waiting.setdefault(name, []).extend((place, (daemon, session)) for place, session in waiters)
+            waiting.setdefault(name, []).extend(
+                (place, (daemon, session)) for place, session in waiters if (daemon, session) in members
+            )
     for name, waiters_here in waiting.items():
         locks._locks[name].waiting = {member: None for _, member in sorted(waiters_here)}
+        locks._tidy(name)
     return locks
 
 
@@ -157,14 +157,11 @@ def merged(parts: Iterable[Locks], fence: int, may_grant: bool) -> Locks:
     who wait in earlier parts come first. All held locks have the new fence."""
     locks = Locks()
     for part in parts:
-        locks._newest = max(locks._newest, part._newest)
         for name, theirs in part._locks.items():
             lock = locks._locks.setdefault(name, _Lock())
             if lock.holder is None:
                 lock.holder = theirs.holder
             lock.waiting.update(theirs.waiting)
-    fence = max(fence, locks._newest + 1)
-    locks._newest = fence
     for name in list(locks._locks):
         lock = locks._locks[name]
         lock.fence = fence if lock.holder is not None else 0

@@ -157,11 +157,13 @@ class Membership:
         if group.is_needless:
             self._delete(group)
             return
+        if group.locks:
+            group.locks.forget(gone)
         if group.quorum is not None:
             group.quorum.left(gone)
             self._look(group, place)
-        if group.locks:
-            group.locks.forget(gone, place, group.may_go_on)
+        else:
+            group.look_at_locks(place)
 
     def _delete(self, group: Group) -> None:
         del self.groups[group.name]
@@ -274,7 +276,7 @@ class Membership:
                 yield None
             else:
                 view_id = name_view(first)
-                self._lost(group, gone, view_id.branch)
+                self._lost(group, gone, max(view_id.branch, view_id.lts))
                 change = Change(group, Cause.NETWORK, names, departed=tuple(gone))
                 yield self._view(group, view_id, change)
         for member in lost:
@@ -287,7 +289,7 @@ class Membership:
             group.quorum.lost(gone)
             self._note(group)
         if group.locks:
-            group.locks.forget(gone, fence, group.may_go_on)
+            group.locks.forget(gone)
             group.look_at_locks(fence)
 
     def hosted(self, daemon: int) -> Iterator[HostedGroup]:
@@ -386,10 +388,12 @@ class Membership:
                 if old.quorum is not None:
                     quorums[part_id] = old.quorum
                 continue
-            held[part_id] = locks.announced((daemon, hosted.locks) for daemon, hosted in told)
+            held[part_id] = locks.announced(
+                ((daemon, hosted.locks) for daemon, hosted in told), group.members
+            )
             for _, hosted in told:
                 if hosted.quorum is not None:
-                    quorums[part_id] = quorum.announced(hosted.quorum)
+                    quorums[part_id] = quorum.announced(hosted.quorum, group.members)
         if len(part_ids) == 1:
             group.locks = held[part_ids[0]]
             group.quorum = quorums.get(part_ids[0])

@@ -18,7 +18,7 @@ Deviations:
   of a lost one is no member of the base: it knows nothing of what the lost one had decided. It counts for the
   number of members, not for the half.
 
-Checked by: the oracle's *quorum*, tests/unit/test_quorum.py.
+Checked by: the oracle's *quorum*, tests/unit/test_quorum_decisions.py, tests/paper/test_quorum.py.
 """
 
 from collections.abc import Collection, Iterable
@@ -154,8 +154,8 @@ def _told(base: _Base) -> HostedBase:
     return members, base.is_whole
 
 
-def announced(told: HostedQuorum) -> Quorum:
-    """The quorum of a part, as it was announced."""
+def announced(told: HostedQuorum, known: Collection[Member]) -> Quorum:
+    """The quorum of a part, as it was announced; `known` are the members of the group."""
     quorum = Quorum()
     quorum.has, quorum._decided = told.has_quorum, told.decided
     bases = [
@@ -164,7 +164,11 @@ def announced(told: HostedQuorum) -> Quorum:
     ]
     quorum._base = bases[0] if bases else _Base({})
     quorum._attempts = bases[1:]
-    quorum._members = {(daemon, session): (mark, wish) for daemon, session, mark, wish in told.members}
+    quorum._members = {
+        (daemon, session): (mark, wish)
+        for daemon, session, mark, wish in told.members
+        if (daemon, session) in known
+    }
     quorum.look()
     return quorum
 

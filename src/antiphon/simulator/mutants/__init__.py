@@ -13,6 +13,7 @@ from antiphon.simulator.mutants.damping import DAMPING
 from antiphon.simulator.mutants.gathering import GATHERING
 from antiphon.simulator.mutants.groups import GROUPS
 from antiphon.simulator.mutants.links import LINKS
+from antiphon.simulator.mutants.locks import LOCKS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
 from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
@@ -29,5 +30,5 @@ __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
-    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *CALLS,
+    *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *LOCKS, *CALLS,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from antiphon.simulator.oracle import (
     fifo,
     initial_view,
     local_monotonicity,
+    locks,
     membership_agreement,
     membership_precision,
     needless,
@@ -21,6 +22,7 @@ from antiphon.simulator.oracle import (
     one_order,
     planned_stop,
     pressure,
+    quorum,
     reliable,
     safe,
     same_view,
@@ -43,9 +45,10 @@ PROPERTIES: tuple[Property, ...] = in_order(
     prop
     for file in (
         agreed, bounded, calls, causal, causes, deliver_integrity, fifo, initial_view, local_monotonicity,
+        locks,
         membership_agreement, membership_precision, needless, no_duplication, one_order, planned_stop,
-        pressure, reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill, steadiness,
-        termination, time, transitional_set, transitional_signals, virtual_synchrony,
+        pressure, quorum, reliable, safe, same_view, sane_view, self_delivery, self_inclusion, standstill,
+        steadiness, termination, time, transitional_set, transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

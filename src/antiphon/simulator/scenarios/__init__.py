@@ -18,6 +18,7 @@ from antiphon.simulator.scenarios import (
     holes,
     inflight,
     lasting,
+    locks,
     merge,
     narrow,
     poisoned,
@@ -73,6 +74,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "clocks": clocks.clocks,
     "roles": roles.roles,
     "restless": restless.restless,
+    "locks": locks.locks,
     "calls": calls.calls,
 }
 
