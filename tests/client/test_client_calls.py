@@ -131,8 +131,12 @@ async def test_members_that_do_not_know_calls_see_plain_messages(address):
             # The silent member is waited for, but not for ever.
             assert await caller.call("stock", b"?", timeout_s=20) == b"yes"
         await caller.send("stock", b"plain")
-        events = [await old.receive() for _ in range(2)]
-        assert [(type(event), event.payload) for event in events] == [(Message, b"?"), (Message, b"plain")]
+        events = []
+        while not events or events[-1].payload != b"plain":
+            events.append(await old.receive())
+            assert type(events[-1]) is Message
+        # The call waited for more than a second, so it was repeated: such a program sees that, too.
+        assert {event.payload for event in events[:-1]} == {b"?"}
         serving.cancel()
 
 

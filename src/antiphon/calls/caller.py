@@ -2,7 +2,7 @@
 
 A call is over when its answer has come; with mode ALL, when the members that it was delivered to are known
 and each of them has answered or is lost. The first answer counts. After a reconnection every call that waits
-is sent again with the identity that it had (`again`).
+is sent again with the identity that it had (`again`); and so is one that has waited for long (`repeat`).
 """
 
 from msgspec import Struct
@@ -93,6 +93,11 @@ class Caller:
         """The answers of members that have come for a call with mode ALL."""
         waiting = self._waiting.get(call.number)
         return Answers() if waiting is None else waiting.answers
+
+    def repeat(self, call: CallId) -> Send | None:
+        """The message that repeats a call, if it waits: perhaps no member was there when it was delivered."""
+        waiting = self._waiting.get(call.number)
+        return None if waiting is None else waiting.send
 
     def again(self) -> list[Send]:
         """The messages that repeat every call that waits, in their order: the connection is a new one, and

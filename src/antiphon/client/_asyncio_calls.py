@@ -12,7 +12,7 @@ from typing import Literal, overload
 from antiphon import limits
 from antiphon.calls import Answers, Call, CallId, Result
 from antiphon.client._base import SessionBase
-from antiphon.client._calls import check_call, timed_out, value_of
+from antiphon.client._calls import REPEAT_S, check_call, timed_out, value_of
 from antiphon.client._locks import OwnLock
 from antiphon.client._send_queue import Payload
 from antiphon.errors import Disconnected, LockLost, NoQuorum
@@ -259,7 +259,7 @@ class AsyncCalls(SessionBase):
                 future = self._futures[id] = self._loop.create_future()
                 self._push()
                 self._read_again()
-                return value_of(await future)
+                return value_of(await self._wait_answer(id, future))
         except TimeoutError:
             roster, came = (None, Answers()) if id is None else self._calls.give_up(id)
             raise timed_out(group, handler, mode, timeout_s, roster, came) from None
@@ -268,6 +268,19 @@ class AsyncCalls(SessionBase):
             if id is not None:
                 self._futures.pop(id, None)
                 self._calls.give_up(id)
+
+    async def _wait_answer(
+        self, id: CallId, future: "asyncio.Future[Result | NoQuorum]"
+    ) -> Result | NoQuorum:
+        patience_s = REPEAT_S
+        while True:
+            done, _ = await asyncio.wait((future,), timeout=patience_s)
+            if done:
+                return future.result()
+            patience_s *= 2
+            if not self._sends_wait and self._fd >= 0:
+                self._calls.repeat(self._send_queue, id)
+                self._push()
 
     async def answer(self, call: Call, payload: Payload | None = None, *, error: str | None = None) -> bool:
         """Answer a call with a payload, or with an error, which its caller gets as CallFailed.

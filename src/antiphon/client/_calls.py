@@ -30,6 +30,9 @@ from antiphon.wire.calls import CallKind, CallMark, CallMode, CallStatus, Roster
 MODES = {"one": CallMode.ONE, "all": CallMode.ALL, "delivered": CallMode.DELIVERED}
 OUTBOX_MAX = 65_536
 """Messages that wait to be written; beyond it the oldest is dropped, and its caller waits in vain."""
+REPEAT_S = 1.0
+"""A call that has waited for so long is sent again, then after twice the time, and so on: there may have been
+no member when it was delivered."""
 SENT_MAX = 65_536
 """Messages of calls on this connection that the daemon may still refuse to send."""
 
@@ -89,20 +92,20 @@ class ClientCalls:
 
     def not_sent(self, sequence: int, count: int, group: str) -> bool:
         """The daemon has refused messages, because a group has no quorum; whether they belong to calls."""
-        is_call = sequence in self._sent
+        is_ours = False
         with self._guard:
             for number in range(sequence, sequence + count):
                 send = self._sent.pop(number, None)
                 if send is None:
                     continue
-                mark = send.mark
+                mark, is_ours = send.mark, True
                 if mark.kind is CallKind.REQUEST:
                     call = CallId(mark.caller, mark.number)
                     self._desk.caller.give_up(call)
                     self.finished(call, NoQuorum(f"too few members of {group!r} are here; nothing was sent"))
                 else:
                     self._desk.not_sent(send.groups[0], mark)
-        return is_call
+        return is_ours
 
     def _absorb(self, effects: list[Effect]) -> list[Call]:
         calls = []
@@ -144,6 +147,13 @@ class ClientCalls:
             )  # fmt: skip
             self._put(queue, send)
             return call
+
+    def repeat(self, queue: SendQueue, call: CallId) -> None:
+        """Send a call once more that has waited for long; members recognise it."""
+        with self._guard:
+            send = self._desk.caller.repeat(call)
+            if send is not None:
+                self._put(queue, send)
 
     def give_up(self, call: CallId) -> tuple[Roster | None, Answers]:
         """The caller does not wait any more; what has been heard of the call."""

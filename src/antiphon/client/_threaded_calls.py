@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Literal, overload
 
 from antiphon.calls import Answers, Call, CallId, Result
-from antiphon.client._calls import check_call, timed_out, value_of
+from antiphon.client._calls import REPEAT_S, check_call, timed_out, value_of
 from antiphon.client._locks import OwnLock
 from antiphon.client._send_queue import Payload
 from antiphon.client._threaded import LOOK_AGAIN_MS, ThreadedSession
@@ -194,7 +194,7 @@ class ThreadedCalls(ThreadedSession):
                     self._waiters[id] = waiter
                     self._write()
             if id is not None:
-                self._wait_answer(waiter, deadline_s)
+                self._wait_answer(id, waiter, deadline_s)
             if waiter.result is not None:
                 return value_of(waiter.result)
             roster, came = (None, Answers()) if id is None else self._calls.give_up(id)
@@ -204,11 +204,19 @@ class ThreadedCalls(ThreadedSession):
                 self._waiters.pop(id, None)
                 self._calls.give_up(id)
 
-    def _wait_answer(self, waiter: _Waiter, deadline_s: float) -> None:
+    def _wait_answer(self, id: CallId, waiter: _Waiter, deadline_s: float) -> None:
         """Read until the answer has come, or leave the reading to another thread that does it."""
-        look_again_s = LOOK_AGAIN_MS / 1_000
+        look_again_s, patience_s = LOOK_AGAIN_MS / 1_000, REPEAT_S
+        repeat_s = time.monotonic() + patience_s
         while not waiter.is_over.is_set():
             self._check_open()
+            if time.monotonic() >= repeat_s:
+                patience_s *= 2
+                repeat_s += patience_s
+                with self._sending:
+                    if not self._is_cut:
+                        self._calls.repeat(self._send_queue, id)
+                        self._write()
             left_s = min(look_again_s, deadline_s - time.monotonic())
             if left_s <= 0:
                 return

@@ -23,6 +23,8 @@ HANDLERS = 2
 TIMEOUT_MS = 60_000
 PREPARES = 0.3
 """How many of the calls that others are to answer a member works at all the same."""
+REPEATS = 0.05
+"""How often a caller repeats what waits although its connection works."""
 AT_ONCE = 0.5
 """How many calls are answered as soon as they are delivered."""
 
@@ -52,7 +54,7 @@ class Calling:
         if self._serves and self._views:
             for group in sorted(client.wanted):
                 for handler in range(HANDLERS):
-                    client.ask_lock(group, handler_lock(handler), wait=True)
+                    client.lock(group, handler_lock(handler), True)
 
     # What the application does ----------------------------------------------------------------------------
 
@@ -70,7 +72,11 @@ class Calling:
         self._send(send)
 
     def work(self) -> None:
-        """Answer some of the calls that it has worked at."""
+        """Answer some of the calls that it has worked at, and repeat those that wait for long."""
+        assert self._desk is not None
+        if len(self._desk.caller) and self._random.random() < REPEATS:
+            for send in self._desk.caller.again():
+                self._send(send)
         for id, (group, payload) in list(self._works.items()):
             if self._random.random() < AT_ONCE:
                 del self._works[id]

@@ -199,10 +199,6 @@ class Client:
         record.checksum = zlib.crc32(body)
         self._ask(frame, [record])
 
-    def ask_lock(self, group: str, name: str, *, wait: bool) -> None:
-        """Ask for a lock of a group that it has asked to join."""
-        self._ask(frames.AskLock(group, name, wait), [])
-
     def note_call(
         self,
         event: Event,
@@ -300,6 +296,8 @@ class Client:
                 self.calling.view(view, now_us)
         elif isinstance(output, frames.LockFrame):
             self._take_lock(output.change, now_us)
+            if self.calling is not None:
+                self.calling.lock(output.change, now_us)
         elif isinstance(output, frames.NotSent):
             pass  # its daemon has written it down
         elif isinstance(output, frames.SignalFrame):
@@ -323,9 +321,6 @@ class Client:
             )  # fmt: skip
             if self.calling is not None:
                 self.calling.left(left.group)
-        elif isinstance(output, frames.LockFrame):
-            if self.calling is not None:
-                self.calling.lock(output.change, now_us)
         else:
             raise AssertionError(f"{self.process} was told {output}")
 

@@ -133,16 +133,16 @@ class Actor:
     def _do(self, client: Client) -> None:
         random = self._random
         habits = self._habits
-        if habits.locking and self._locking.random() < habits.locking:
-            self._lock(client)
-            self._world.settle(self._daemon)
-            return
         if self._calling is not None and self._call_random is not None:
             self._calling.work()
             if self._call_random.random() < habits.calls:
                 self._calling.call(self._call_random.choice(habits.groups))
                 self._world.settle(self._daemon)
                 return
+        if habits.locking and self._locking.random() < habits.locking:
+            self._lock(client)
+            self._world.settle(self._daemon)
+            return
         chance = random.random()
         if chance < habits.quits:
             self._world.disconnect(self._daemon, client, graceful=random.random() < 0.6)

@@ -3,7 +3,6 @@
 from antiphon.calls.answerer import Answerer
 from antiphon.calls.caller import Caller, Result
 from antiphon.calls.memory import Memory
-from antiphon.calls.open_calls import OpenCall
 from antiphon.calls.values import CallId, Effect
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Message, View
@@ -42,15 +41,6 @@ def _takes_both(original: Original) -> Original:
     return take
 
 
-def _asks_nobody(original: Original) -> Original:
-    def is_due(answerer: Answerer, call: OpenCall) -> bool:
-        if call.mode is CallMode.ONE:
-            return call.assignee == answerer._me
-        return original(answerer, call)  # type: ignore[no-any-return]
-
-    return is_due
-
-
 def _hands_again(original: Original) -> Original:
     def view(answerer: Answerer, view: View, now_us: int) -> list[Effect]:
         for call in answerer.open:
@@ -82,15 +72,11 @@ CALLS: tuple[Mutant, ...] = (
         _BREAKS, Caller, "take", _takes_both, "calls", 20,
     ),
     Mutant(
-        "new holders ask nobody", "a holder of a handler does not wait for what others remember",
-        _BREAKS, Answerer, "_is_due", _asks_nobody, "calls", 40,
-    ),
-    Mutant(
         "views hand calls out again", "with each view, members get the calls that wait once more",
-        _BREAKS, Answerer, "view", _hands_again, "calls", 20,
+        _BREAKS, Answerer, "view", _hands_again, "calls", 20, 2,
     ),
     Mutant(
-        "answers of others ignored", "a member takes note of its own answers alone",
-        _BREAKS, Answerer, "_take_answer", _answers_are_nothing, "calls", 20,
+        "answers of others ignored", "a new holder executes what the one before it has answered",
+        _BREAKS, Answerer, "_take_answer", _answers_are_nothing, "calls", 20, 1,
     ),
 )  # fmt: skip
