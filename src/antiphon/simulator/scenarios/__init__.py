@@ -11,6 +11,7 @@ from antiphon.simulator.scenarios import (
     apart,
     clocks,
     crowds,
+    decisions,
     far,
     focused,
     heavy,
@@ -74,6 +75,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "roles": roles.roles,
     "restless": restless.restless,
     "locks": locks.locks,
+    "decisions": decisions.decisions,
 }
 
 
