@@ -7,15 +7,15 @@ the same point of the stream.
     connect             a session with a daemon, for asyncio
     blocking.connect    the same for threads
     Service             the delivery levels
-    Event               what a session delivers: Message View TransitionalSignal Left Reconnected
-                        SlowReceiver
+    Event               what a session delivers: Message View TransitionalSignal Left LockChanged
+                        Reconnected SlowReceiver NotSent
     errors              every error that can be raised, in one tree
 """
 
 from importlib.metadata import PackageNotFoundError, version
 
 from antiphon import blocking, errors
-from antiphon.client import BatchMemory, Event, Reconnected, Sent, Session, connect
+from antiphon.client import BatchMemory, Event, NotSent, Reconnected, Sent, Session, connect
 from antiphon.service import Service
 from antiphon.types import (
     BatchStamp,
@@ -49,6 +49,7 @@ __all__ = [
     "LockChanged",
     "Message",
     "MessageId",
+    "NotSent",
     "Reconnected",
     "Sent",
     "Service",

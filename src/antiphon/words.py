@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from antiphon.client import Event, Reconnected
+from antiphon.client import Event, NotSent, Reconnected
 from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
@@ -113,7 +113,7 @@ def described(event: Event) -> str:
         case View():
             return (
                 f"{event.group} view {event.id} ({event.cause.value}: {listed(event.changed)}): "
-                f"{listed(event.members)}"
+                f"{listed(event.members)}{quorum_of(event)}"
             )
         case TransitionalSignal():
             return f"{event.group} signal: some members of view {event.id} are out of reach"
@@ -123,6 +123,24 @@ def described(event: Event) -> str:
             return f"reconnected: {returned(event)}"
         case SlowReceiver():
             return f"slow: {lagging(event)}"
+        case NotSent():
+            return f"not sent: {unsent(event)}"
+
+
+def quorum_of(view: View) -> str:
+    """What is to be said of the quorum of a view: nothing, if there is one or nobody wishes it."""
+    if view.has_quorum:
+        return ""
+    return "; making sure that these are enough" if view.is_deciding else "; no quorum: nothing may be sent"
+
+
+def unsent(event: NotSent) -> str:
+    """Messages that came back, with what it means for the reader.
+
+    >>> unsent(NotSent("bank", (), 2))
+    '2 messages to bank, which has no quorum'
+    """
+    return f"{counted(event.count, 'message')} to {event.group}, which has no quorum"
 
 
 def returned(event: Reconnected) -> str:

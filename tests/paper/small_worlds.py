@@ -300,9 +300,13 @@ class Cluster(PassingTime):
             self.settle()
         return clients
 
-    def join(self, client: str, group: str) -> None:
+    def join(self, client: str, group: str, minimum: int = 0) -> None:
+        self.ask(client, frames.Join(group, minimum))
+
+    def ask(self, client: str, request: frames.FromClient) -> None:
+        """A client sends a control frame."""
         daemon, session = self._clients[client]
-        self.nodes[daemon].control(session, frames.Join(group), self.now_us)
+        self.nodes[daemon].control(session, request, self.now_us)
         self._drain(daemon)
 
     def leave(self, client: str, group: str) -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 import antiphon.blocking
 from antiphon.cli.options import Address, Json, Name, Reconnect, SlowWord, TraceFolder, slow_policy
 from antiphon.cli.screen import joining, show
-from antiphon.client import Event, Reconnected
+from antiphon.client import Event, NotSent, Reconnected
 from antiphon.types import Left, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.words import described
 
@@ -81,6 +81,8 @@ def _fields(event: Event) -> dict[str, Any]:
                 "transitional": event.transitional,
                 "cause": event.cause.value,
                 "changed": event.changed,
+                "has_quorum": event.has_quorum,
+                "locks": [structs.asdict(lock) for lock in event.locks],
             }
         case TransitionalSignal():
             return {"event": "signal", "group": event.group, "id": str(event.id)}
@@ -99,3 +101,5 @@ def _fields(event: Event) -> dict[str, Any]:
             }
         case SlowReceiver():
             return {"event": "slow", **structs.asdict(event)}
+        case NotSent():
+            return {"event": "not-sent", "group": event.group, "count": event.count}

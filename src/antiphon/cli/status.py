@@ -43,6 +43,7 @@ LINK_COLUMNS = {
     "retransmitted": "repeated",
 }
 MEMORY = ("input", "output", "answers")
+LOCK_COLUMNS = {"group": "group", "lock": "lock", "holder": "held by", "fence": "grant", "waiting": "waiting"}
 GROUP_COLUMNS = {"group": "group", "count": "members", "names": "who, in the order of joining"}
 SESSION_COLUMNS = {
     "name": "session",
@@ -178,6 +179,8 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     not_shown = answer.get("not_shown", {})
     rows = [_group(name, members, sizes.get(name, len(members))) for name, members in groups]
     yield from _listing(rows, GROUP_COLUMNS, not_shown.get("groups", 0))
+    yield from _quorums(answer.get("quorums", {}))
+    yield from _locks(answer.get("locks", {}))
     yield from _listing(list(_sessions(answer)), SESSION_COLUMNS, not_shown.get("sessions", 0))
     yield from _memory(runtime.get("memory"))
     for title, counters in (
@@ -187,6 +190,27 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     ):
         counted_ones = {name.replace("_", " "): count for name, count in counters.items() if count}
         yield f"{title}: {_cell(counted_ones) or 'none'}"
+
+
+def _quorums(quorums: dict[str, str]) -> Iterator[RenderableType]:
+    """Groups of which a member wishes a quorum."""
+    words = {"yes": "have it", "deciding": "make sure of it", "no": "have none: nothing may be sent to them"}
+    for word, meaning in words.items():
+        names = [name for name, has in quorums.items() if has == word]
+        if names:
+            style = "bold red" if word == "no" else ""
+            yield Text(f"groups with a quorum that {meaning}: {listed(names)}", style=style)
+
+
+def _locks(locks: dict[str, list[dict[str, Any]]]) -> Iterator[RenderableType]:
+    """The locks of groups."""
+    rows = [
+        {"group": group, **lock, "holder": lock["holder"] or "nobody"}
+        for group in locks
+        for lock in locks[group]
+    ]
+    if rows:
+        yield _table(rows, LOCK_COLUMNS)
 
 
 def _verdict(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType]:

@@ -14,7 +14,7 @@ from antiphon.client._send_queue import SendQueue
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Reconnected
 from antiphon.errors import BadFrame, Disconnected, UsageError
-from antiphon.types import check_group
+from antiphon.types import Minimum, check_group, check_minimum
 from antiphon.wire import frames
 
 CLOSED = "closed by this program"
@@ -52,8 +52,9 @@ class SessionBase(ABC):
             message_max_bytes=min(welcome.message_max_bytes, limits.MESSAGE_MAX_BYTES),
             ledger=opened.incoming.ledger,
             diary=opened.incoming.diary,
+            without_quorum=opened.incoming.without_quorum,
         )
-        self._groups: dict[str, None] = {}  # in the order of joining
+        self._groups: dict[str, int] = {}  # the minimum of each, in the order of joining
         self._asked: Counter[str] = Counter()
         """Joins and leaves asked for, by group."""
         self._release = release
@@ -121,14 +122,15 @@ class SessionBase(ABC):
         state = "closed" if self._closed else self._end_reason or away or "open"
         return f"<{type(self).__module__}.Session {self.name} at {self.address}: {state}>"
 
-    def _ask_join(self, group: str) -> None:
+    def _ask_join(self, group: str, minimum: Minimum | None) -> None:
         check_group(group)
+        least = check_minimum(minimum)
         if group in self._groups:
             raise UsageError(f"this session has already joined {group!r}")
         if len(self._groups) >= limits.GROUPS_PER_SESSION_MAX:
             raise UsageError(f"a session may be in at most {limits.GROUPS_PER_SESSION_MAX:,} groups")
-        self._send_queue.control(frames.Join(group))
-        self._groups[group] = None
+        self._send_queue.control(frames.Join(group, least))
+        self._groups[group] = least
         self._asked[group] += 1
 
     def _ask_leave(self, group: str) -> None:
@@ -204,8 +206,8 @@ class SessionBase(ABC):
         self._incoming.go_on(opened.incoming, event)
         for group, asked in self._asked.items():
             self._incoming.effects[group] = asked - (group in self._groups)
-        for group in self._groups:
-            self._send_queue.control(frames.Join(group))
+        for group, least in self._groups.items():
+            self._send_queue.control(frames.Join(group, least))
         self._socket, self._address, self._welcome = opened.socket, opened.address, welcome
         self._socket.setblocking(False)
         self._search = None

@@ -16,7 +16,7 @@ from antiphon.client._diary import ASKED, Diary
 from antiphon.client._ledger import Ledger
 from antiphon.client._time import TimeQuestions
 from antiphon.client.batches import BatchMemory
-from antiphon.client.events import Event, Reconnected, Sent
+from antiphon.client.events import Event, NotSent, Reconnected, Sent
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
@@ -45,7 +45,9 @@ class _Unshown(Struct, frozen=True):
     event: View | TransitionalSignal | Left
 
 
-_Item = bytes | View | TransitionalSignal | Left | _Unshown | SlowReceiver | frames.Problem | _Return
+_Item = (
+    bytes | View | TransitionalSignal | Left | _Unshown | SlowReceiver | NotSent | frames.Problem | _Return
+)
 """What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
 
 
@@ -70,6 +72,8 @@ class Incoming:
         """Own joins and leaves that have taken effect, by group."""
         self.shows_views = True
         """Whether the application wants views; our own joins and leaves are confirmed by one in any case."""
+        self.without_quorum: set[str] = set()
+        """The groups of which the last view said that they have no quorum, and that this is decided."""
         self.batches = BatchMemory()
         """What has been handed out of batches that may come again."""
         self.diary: Diary | None = None
@@ -88,6 +92,7 @@ class Incoming:
             frames.SignalFrame: self._on_signal,
             frames.Accepted: self._on_accepted,
             frames.LeftFrame: self._on_left,
+            frames.NotSent: self._on_not_sent,
             frames.SlowFrame: self._on_slow,
             frames.Problem: self._on_problem,
             frames.Status: self._on_status,
@@ -162,7 +167,7 @@ class Incoming:
         elif isinstance(item, _Unshown):
             assert self.diary is not None
             self.diary.took(item.event)
-        elif isinstance(item, SlowReceiver):  # of no group, so nothing for a trace
+        elif isinstance(item, SlowReceiver | NotSent):  # nothing for a trace: daemons tell what is not sent
             self.ready.append(item)
         else:
             assert isinstance(item, View | TransitionalSignal | Left)
@@ -181,6 +186,7 @@ class Incoming:
         cause = self._cause()
         self.answer, self.goodbye = fresh.answer, fresh.goodbye
         lost, self.ledger = self.ledger, fresh.ledger
+        self.without_quorum.clear()  # the new session joins anew
         self._events.append((_Return(event, lost, fresh.ledger, cause, fresh.diary), 0))
         self._events.extend((item, 0) for item, _ in fresh._events)
 
@@ -303,6 +309,10 @@ class Incoming:
             and self.answer.name in view.changed
         ):
             self.effects[view.group] += 1
+        if view.has_quorum or view.is_deciding:
+            self.without_quorum.discard(view.group)
+        else:
+            self.without_quorum.add(view.group)
         if self.shows_views:
             self._queue(view, size)
         else:
@@ -322,10 +332,16 @@ class Incoming:
     def _on_left(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.LeftFrame)
         self.effects[value.left.group] += 1
+        self.without_quorum.discard(value.left.group)
         if self.shows_views:
             self._queue(value.left, size)
         else:
             self._queue_unshown(value.left)
+
+    def _on_not_sent(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.NotSent)
+        messages = self.ledger.refuse(value.sequence, value.count)
+        self._queue(NotSent(value.group, messages, value.count), size)
 
     def _on_slow(self, value: frames.FromDaemon, size: int) -> None:
         """The application is to hear of it before it takes what has made it slow; but not before it hears

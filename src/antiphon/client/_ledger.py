@@ -57,6 +57,8 @@ class Ledger:
         """What the daemon will call our last closed message: joins and leaves are numbered with them."""
         self._uncounted: deque[tuple[int, int]] = deque(maxlen=UNCOUNTED_MAX)
         """First and last number of what has no fate to tell: joins, leaves and unreliable messages."""
+        self._refused: deque[tuple[int, int]] = deque(maxlen=UNCOUNTED_MAX)
+        """First and last number of what the daemon has not sent on; written by receivers."""
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
 
@@ -86,6 +88,18 @@ class Ledger:
         if sequence > self.accepted:
             self.accepted = sequence
 
+    def refuse(self, sequence: int, count: int) -> tuple[Sent, ...]:
+        """The daemon has not sent on `count` messages, from this one on; those of them that are kept."""
+        last = sequence + count - 1
+        self._refused.append((sequence, last))
+        return tuple(
+            sent
+            for kept in [*self._kept]
+            for sent in as_sent(
+                kept.key, kept.payloads[max(0, sequence - kept.first) : max(0, last - kept.first + 1)]
+            )
+        )
+
     def forget(self) -> None:
         """Keep no longer what is accepted, or too much; for senders."""
         kept = self._kept
@@ -99,15 +113,18 @@ class Ledger:
         """Messages that are not known to be accepted; unreliable ones promise nothing and do not count."""
         accepted = self.accepted
         # A copy, and nothing removed: any thread may ask while another sends.
-        uncounted = sum(max(0, last - max(first - 1, accepted)) for first, last in [*self._uncounted])
+        settled = (*self._uncounted, *self._refused)
+        uncounted = sum(max(0, last - max(first - 1, accepted)) for first, last in settled)
         return max(0, self._sequence - accepted - uncounted)
 
     def unknown(self) -> tuple[Sent, ...]:
         """These messages, oldest first, as far as they are kept."""
         accepted = self.accepted
+        refused = [*self._refused]
         return tuple(
             sent
             for kept in [*self._kept]
+            if not any(first <= kept.first <= last for first, last in refused)  # bundles are refused whole
             for sent in as_sent(kept.key, kept.payloads[max(0, accepted - kept.first + 1) :])
         )
 

@@ -87,6 +87,7 @@ def request(name: str, priority: int | str, views: bool, slow: SlowPolicy | None
         accepts=True,
         slow=slow or "",
         warnings=True,
+        refusals=True,
     )
 
 

@@ -7,14 +7,14 @@ removes what the socket took.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import islice
 
 from antiphon import limits
 from antiphon.client._diary import Diary
 from antiphon.client._ledger import BundleKey, Ledger, as_sent
 from antiphon.client.events import Sent
-from antiphon.errors import MessageTooLarge, UsageError
+from antiphon.errors import MessageTooLarge, NoQuorum, UsageError
 from antiphon.service import Service
 from antiphon.types import BatchStamp, check_destination, check_stamp
 from antiphon.wire import bundle, frames
@@ -48,13 +48,16 @@ class SendQueue:
         message_max_bytes: int = limits.MESSAGE_MAX_BYTES,
         ledger: Ledger | None = None,
         diary: Diary | None = None,
+        without_quorum: Set[str] = frozenset(),
     ) -> None:
+        """`without_quorum`: groups to which nothing may be sent now; others change it."""
         self.queued_bytes = 0
         """Bytes of closed bundles and control frames that no socket has taken yet."""
         self.bundle_count = 0
         """Bundles closed since the session began."""
         self._sender = sender
         self._gathers = gathers
+        self._without_quorum = without_quorum
         self._message_max_bytes = message_max_bytes
         self._ledger = ledger or Ledger()
         self._diary = diary
@@ -100,7 +103,9 @@ class SendQueue:
         self._groups, self._service = _NO_GROUPS, None
 
     def add(self, groups: Groups, payload: Payload, service: Service, tag: int, self_discard: bool) -> None:
-        """Take one message into the open bundle, or open one. UsageError changes nothing."""
+        """Take one message into the open bundle, or open one. UsageError and NoQuorum change nothing."""
+        if self._without_quorum:
+            self._check_quorum(groups)
         if (
             groups is self._groups
             and service is self._service
@@ -155,7 +160,9 @@ class SendQueue:
         stamp: BatchStamp,
     ) -> int:
         """Queue a bundle that begins with `stamp` and has as many of `payloads` as fit into it, at least one;
-        returns how many. UsageError changes nothing."""
+        returns how many. UsageError and NoQuorum change nothing."""
+        if self._without_quorum:
+            self._check_quorum(groups)
         key = self._key_for(groups, service, tag, self_discard)
         mark = str(check_stamp(stamp)).encode("ascii")
         taken, size = self._fitting(payloads, len(mark) + LENGTH_BYTES)
@@ -180,6 +187,11 @@ class SendQueue:
             taken.append(data)
             size = grown
         return taken, size
+
+    def _check_quorum(self, groups: Groups) -> None:
+        for group in (groups,) if isinstance(groups, str) else _as_names(groups):
+            if group in self._without_quorum:
+                raise NoQuorum(f"group {group!r} has no quorum: too few of its members are here; not sent")
 
     def _check_size(self, data: bytes) -> None:
         if len(data) > self._message_max_bytes:

@@ -17,7 +17,7 @@ from antiphon.client.connecting import open_with, reconnect_plan_for
 from antiphon.client.events import Event
 from antiphon.errors import Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp, SlowPolicy, Time
+from antiphon.types import BatchStamp, Minimum, SlowPolicy, Time
 from antiphon.wire import frames
 
 
@@ -35,15 +35,19 @@ class Session(ThreadedSession):
 
     # Requests ---------------------------------------------------------------------------------------------
 
-    def join(self, group: str, *, wait: bool = True) -> None:
+    def join(self, group: str, *, minimum: Minimum | None = None, wait: bool = True) -> None:
         """Become a member of `group`; its first `View` stands in the stream where that happened.
 
         Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
         the request is written.
+
+        `minimum` is the least size of a part of the group that may go on: a number of members, "majority" or
+        "all"; the greatest wish of all members counts. A view of a part that is too small says so
+        (`has_quorum`), and `send` to the group raises NoQuorum until enough members are back.
         """
         with self._sending:
             self._wait_present()
-            self._ask_join(group)
+            self._ask_join(group, minimum)
             self._write()
         if wait:
             self._wait_effect(group)
@@ -73,6 +77,8 @@ class Session(ThreadedSession):
 
         Returns when the library has taken the message; waits while the daemon takes no more, or while the
         session reconnects. With `self_discard` this session does not get the message even if it is a member.
+        Raises NoQuorum if this session knows that a group of which it is a member has no quorum; messages
+        that meet that on their way come back in a `NotSent`.
         """
         with self._sending:
             if self._loss is not None or self._end_reason is not None or self._closed:

@@ -39,5 +39,15 @@ class Reconnected(Struct, frozen=True):
     """How many messages have an unknown fate. `unknown` has the newest of them, as many as are kept."""
 
 
-Event = Message | View | TransitionalSignal | Left | Reconnected | SlowReceiver
+class NotSent(Struct, frozen=True):
+    """Messages that this session sent were not sent on: a group of theirs has no quorum. Nobody gets them."""
+
+    group: str
+    messages: tuple[Sent, ...]
+    """As they were given to `send`, oldest first, as far as they are kept."""
+    count: int
+    """How many there are."""
+
+
+Event = Message | View | TransitionalSignal | Left | Reconnected | SlowReceiver | NotSent
 """What a session delivers."""

@@ -30,7 +30,7 @@ from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event
 from antiphon.errors import BadFrame, Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp, Time
+from antiphon.types import BatchStamp, Minimum, Time
 from antiphon.wire import frames
 
 WRITE_BYTES = limits.BUNDLE_TARGET_BYTES // 2
@@ -93,15 +93,19 @@ class Session(SessionBase):
 
     # Requests ---------------------------------------------------------------------------------------------
 
-    async def join(self, group: str, *, wait: bool = True) -> None:
+    async def join(self, group: str, *, minimum: Minimum | None = None, wait: bool = True) -> None:
         """Become a member of `group`; its first `View` stands in the stream where that happened.
 
         Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
         the library has taken the request. A cancelled join may still take effect.
+
+        `minimum` is the least size of a part of the group that may go on: a number of members, "majority" or
+        "all"; the greatest wish of all members counts. A view of a part that is too small says so
+        (`has_quorum`), and `send` to the group raises NoQuorum until enough members are back.
         """
         while self._sends_wait:
             await self._wait_turn()
-        self._ask_join(group)
+        self._ask_join(group, minimum)
         self._push()
         if wait:
             await self._wait_effect(group)
@@ -132,6 +136,8 @@ class Session(SessionBase):
 
         Returns when the library has taken the message; waits while the daemon takes no more, or while the
         session reconnects. With `self_discard` this session does not get the message even if it is a member.
+        Raises NoQuorum if this session knows that a group of which it is a member has no quorum; messages
+        that meet that on their way come back in a `NotSent`.
         """
         while self._sends_wait:
             await self._wait_turn()

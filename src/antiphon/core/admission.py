@@ -133,15 +133,13 @@ class Admission:
         self._let_go(origin, departing, now_us)
 
     def _must_wait(self, session: Session, pending: Pending) -> bool:
-        """Whether a bundle waits for a decision about the quorum of one of its groups, or for a slow
-        receiver."""
+        """Whether a bundle waits for a decision about the quorum of one of its groups, or, if its session is
+        not told of refusals, for that quorum; or for a slow receiver."""
         node = self._node
         if pending.event is None:
             blocked = node.delivery.membership.blocked
-            names = parse_names(pending.header.names)[1:]
-            if any(blocked.get(name) for name in names) and not any(
-                blocked.get(name) is False for name in names
-            ):
+            states = [blocked[name] for name in parse_names(pending.header.names)[1:] if name in blocked]
+            if states and (all(states) or not session.refusals):
                 return True
         return bool(node.backpressure) and node.backpressure.must_wait(session, pending)
 

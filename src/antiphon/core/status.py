@@ -30,6 +30,23 @@ def describe(node: "Node", now_us: int) -> dict[str, object]:
     }
 
 
+def _locks_and_quorums(node: "Node") -> dict[str, object]:
+    """Of the first groups, by name, that have some."""
+    groups = node.delivery.membership.groups
+    locks = islice((name for name in sorted(groups) if groups[name].locks), NAMES_MAX)
+    quorums = islice((name for name in sorted(groups) if groups[name].quorum is not None), NAMES_MAX)
+    return {
+        "locks": {
+            name: [
+                {"lock": one.name, "holder": one.holder, "fence": one.fence, "waiting": len(one.waiting)}
+                for one in groups[name].locks.show_all(groups[name].members.__getitem__)[:NAMES_MAX]
+            ]
+            for name in locks
+        },
+        "quorums": {name: groups[name].quorum_word for name in quorums},
+    }
+
+
 def overview(node: "Node", now_us: int) -> dict[str, object]:
     """All but the groups and the sessions, of which there may be tens of thousands."""
     config = node.config
@@ -59,6 +76,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         "holding": node.backpressure.other_names,
         "slow_sessions": node.backpressure.slow_names[:NAMES_MAX],
         "held_sessions": [session.private_name for session in node.sessions.parked[:NAMES_MAX]],
+        **_locks_and_quorums(node),
         "slow_receivers": {
             "now": sum(bool(session.lag) for session in node.sessions),
             "warned": node.sessions.warned,

@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import which
 from statistics import median
 
-from antiphon.client import Event, Reconnected
+from antiphon.client import Event, NotSent, Reconnected
 from antiphon.demo.cluster import DemoCluster
 from antiphon.demo.geography import City, farthest
 from antiphon.demo.page import Page
@@ -17,7 +17,7 @@ from antiphon.demo.pauses import Pauses
 from antiphon.demo.people import Person, first_name, speaker
 from antiphon.service import Service
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
-from antiphon.words import counted, lagging, returned
+from antiphon.words import counted, lagging, returned, unsent
 
 GROUP = "tea"
 SERVICES = (Service.RELIABLE, Service.FIFO, Service.AGREED, Service.SAFE)
@@ -29,6 +29,7 @@ _DEEDS = {
     Cause.DISCONNECT: "disconnected",
     Cause.NETWORK: "out of reach",
     Cause.MERGE: "in reach again",
+    Cause.QUORUM: "enough to go on",
 }
 
 
@@ -399,6 +400,8 @@ def _line(event: Event) -> str:
             return f"reconnected to {event.daemon}"
         case SlowReceiver():
             return lagging(event)
+        case NotSent():
+            return unsent(event)
 
 
 def _because(view: View) -> str:

@@ -410,7 +410,7 @@ class Host:
         if node is None or self.is_paused or not self.is_observed:
             return None
         self._count(node, "connect")
-        hello = frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, slow=slow)
+        hello = frames.Connect(frames.PROTOCOL_VERSION, name, priority, views, slow=slow, refusals=True)
         answer = node.connect(hello, self.clock_us)
         if isinstance(answer, frames.Refuse):
             if answer.code in ("name-taken", frames.STOPPING):

@@ -27,6 +27,7 @@ _CAUSES = {
     Cause.DISCONNECT: layout.BY_DISCONNECT,
     Cause.NETWORK: layout.BY_NETWORK,
     Cause.MERGE: layout.BY_NETWORK,
+    Cause.QUORUM: layout.BY_NETWORK,
 }
 _ID = Layout("<iii")
 _SETS = Layout("<II")

@@ -59,6 +59,8 @@ class Connect(Struct, frozen=True, tag="connect"):
     """What to do if it does not keep up (`types.SLOW_POLICIES`); empty leaves it to the daemon."""
     warnings: bool = False
     """Whether this session wants to be told when it does not keep up."""
+    refusals: bool = False
+    """Whether this session is told what is not sent because a group has no quorum; otherwise that waits."""
 
 
 class Join(Struct, frozen=True, tag="join", omit_defaults=True):

@@ -41,6 +41,13 @@ class Group:
         """Whether messages may be sent to it, and locks be granted."""
         return self.quorum is None or self.quorum.has
 
+    @property
+    def quorum_word(self) -> str:
+        """Whether it has a quorum: "yes", "no", "deciding", or "" if nobody wishes one."""
+        if self.quorum is None:
+            return ""
+        return "yes" if self.quorum.has else "deciding" if self.quorum.is_deciding else "no"
+
     def look_at_locks(self, fence: int) -> None:
         """Whether it may go on decides whether anybody holds a lock."""
         if not self.locks:

@@ -18,7 +18,7 @@ Deviations:
   of a lost one is no member of the base: it knows nothing of what the lost one had decided. It counts for the
   number of members, not for the half.
 
-Checked by: the oracle's *quorum*, tests/unit/test_quorum.py.
+Checked by: the oracle's *quorum*, tests/unit/test_quorum_decisions.py, tests/paper/test_quorum.py.
 """
 
 from collections.abc import Collection, Iterable

@@ -70,6 +70,7 @@ class Requests:
             accepts=request.accepts,
             slow=slow,
             warnings=request.warnings,
+            refusals=request.refusals,
         )
         return frames.Welcome(
             version=frames.PROTOCOL_VERSION,

@@ -47,6 +47,7 @@ class Session:
         accepts: bool,
         slow: SlowPolicy,
         warnings: bool,
+        refusals: bool,
     ) -> None:
         self.number = number
         self.name = name
@@ -58,6 +59,8 @@ class Session:
         """Whether it is told which of its messages are at every daemon that must have them."""
         self.slow = slow
         """The policy that applies if it does not keep up."""
+        self.refusals = refusals
+        """Whether what it sends to a group without quorum is refused; otherwise it waits."""
         self.warnings = warnings
         """Whether it is warned when it does not keep up."""
         self.lag = Lag.NONE
@@ -157,6 +160,7 @@ class Sessions:
         accepts: bool = False,
         slow: SlowPolicy = "disconnect",
         warnings: bool = False,
+        refusals: bool = False,
     ) -> Session:
         assert 0 <= priority <= PRIORITY_MAX
         self._newest += 1
@@ -169,6 +173,7 @@ class Sessions:
             accepts=accepts,
             slow=slow,
             warnings=warnings,
+            refusals=refusals,
         )
         self._sessions[session.number] = session
         self._names[name] = session
