@@ -11,7 +11,7 @@ from doctoring import as_live
 
 from antiphon.spark.conformance import Model, check
 from antiphon.spark.conformance.quorum import GroupView, apart
-from antiphon.spark.report import report_of
+from antiphon.spark.report.job import report_of
 from antiphon.spark.traces import ingest_traces, read_traces
 from antiphon.trace import Event, Record, Trace, ViewNumber, promises
 from antiphon.trace.unsent import take_back

@@ -1,5 +1,5 @@
-"""Decisions that are cut in two: a group loses members, and while it is decided whether the others are enough,
-these fall apart as well.
+"""Decisions that are cut in two: a group loses members, and while it is decided whether the others are
+enough, these fall apart as well.
 
 The safe event that decides it is then delivered after the signal by those who have it, and never by the
 others, who find themselves with the members that were lost before. If both sides took it for decided, or both
