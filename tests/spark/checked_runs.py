@@ -15,6 +15,7 @@ from typing import Any
 
 from clean_runs import write_clean_runs
 from doctoring import LIES, as_live
+from lock_lies import LOCK_LIES
 from membership_lies import MEMBERSHIP_LIES, SIMULATED_ONLY
 
 from antiphon.simulator.mutants import MUTANTS, Mutant
@@ -37,6 +38,9 @@ SEEDS: dict[str, int] = json.loads(Path(__file__).with_name("mutant_seeds.json")
 KINDS = ("simulated", "live")
 SCENARIO, SEED = "swarm", 0
 """A small run that has all services, crashes and signals: the truth."""
+TRUTH_ABOUT_LOCKS = "truth about locks"
+LOCKS_SEED = 2
+"""A small run of the scenario `locks`, in which parts lose their quorum: the truth about these."""
 
 
 def run_of_mutant(mutant: Mutant) -> str:
@@ -67,7 +71,13 @@ def truth() -> Trace:
     return simulated(SCENARIO, SEED)
 
 
+@cache
+def truth_about_locks() -> Trace:
+    return simulated("locks", LOCKS_SEED)
+
+
 def _write_lies(folder: Path) -> None:
+    _write_lies_about_locks(folder)
     lies = {"truth": lambda trace: (trace.records, ""), **LIES, **MEMBERSHIP_LIES, **SIMULATED_ONLY}
     for lie, doctor in lies.items():
         records, _ = doctor(truth())
@@ -76,6 +86,15 @@ def _write_lies(folder: Path) -> None:
         if lie in SIMULATED_ONLY:
             continue
         as_live(Trace(SCENARIO, SEED, truth().daemons, records, run=run_of_lie(lie, "live")), folder)
+
+
+def _write_lies_about_locks(folder: Path) -> None:
+    truth = truth_about_locks()
+    lies = {TRUTH_ABOUT_LOCKS: lambda trace: (trace.records, ""), **LOCK_LIES}
+    for lie, doctor in lies.items():
+        records, _ = doctor(truth)
+        Trace("locks", LOCKS_SEED, truth.daemons, records, run=run_of_lie(lie, "simulated")).write(folder)
+        as_live(Trace("locks", LOCKS_SEED, truth.daemons, records, run=run_of_lie(lie, "live")), folder)
 
 
 _oracle_faults: dict[str, list[str]] = {}

@@ -14,6 +14,7 @@ CLEAN: dict[str, tuple[int, ...]] = {
     "cascade": (0, 2, 3),
     "mixed": (2, 3),
     "slow": (8,),
+    "locks": (0, 2),
 }
 """Small ones, so that the simulator takes seconds for all."""
 

@@ -13,7 +13,7 @@ from antiphon.client._diary import Diary, open_diary
 from antiphon.client._ledger import BundleKey
 from antiphon.trace import Event, Record
 from antiphon.trace.files import read_records
-from antiphon.types import Cause, Envelope, ViewId
+from antiphon.types import MAJORITY, Cause, Envelope, Lock, LockCause, LockChanged, ViewId
 from antiphon.wire import frames
 
 WELCOME = frames.Welcome(2, 3, '#a"b#d1', "d1", 1, 1_000)
@@ -112,6 +112,33 @@ def test_lines_made_in_bulk_are_records(tmp_path: Path) -> None:
         ),
         record(13, Event.DISCONNECT, cause="disconnect"),
     ]
+
+
+def test_locks_and_quorum_are_written_down_and_requests_are_counted(tmp_path: Path) -> None:
+    diary = begin(tmp_path, views=False)
+    diary.asked(frames.Join("tea", MAJORITY))
+    held = Lock("pot", "#bob#d2", 7, ('#a"b#d1',))
+    names = ("#bob#d2", '#a"b#d1')
+    diary.took(
+        View("tea", VIEW, names, (), Cause.JOIN, ('#a"b#d1',), has_quorum=False, locks=(Lock("cup"), held))
+    )
+    diary.asked(frames.AskLock("tea", "cup"))
+    later = ViewId(5, 0, 9, 0)
+    diary.took(LockChanged("tea", later, Lock("cup", '#a"b#d1', 8), LockCause.ASKED, '#a"b#d1'))
+    diary.asked(frames.Unlock("tea", "cup"))
+    diary.sent(BundleKey(("tea",), b"", Service.AGREED, 0, 0, False), [b"x"])
+    diary.ended("disconnect")
+    _, join, view, lock, sent, _ = told(tmp_path)
+    assert (join.event, join.minimum) == (Event.JOIN, MAJORITY)
+    assert (view.has_quorum, view.locks) == (
+        False, (("cup", "", 0, ()), ("pot", "#bob#d2", 7, ('#a"b#d1',))),
+    )  # fmt: skip
+    assert (lock.event, lock.groups, lock.views) == (Event.LOCK, ("tea",), ((5, 0, 9, 0),))
+    assert (lock.locks, lock.changed, lock.cause) == (
+        (("cup", '#a"b#d1', 8, ()),), ('#a"b#d1',), "asked",
+    )  # fmt: skip
+    assert sent.message == (*IDENTITY, 4), "the join and both requests are numbered, too"
+    assert sent.views == (NUMBER,), "a session that is not told of views is in the one that it joined with"
 
 
 def test_a_forked_child_leaves_the_file_alone(tmp_path: Path) -> None:

@@ -132,6 +132,43 @@ def test_files_of_several_folders_are_one_run_with_names_told_apart(tmp_path: Pa
     ]
 
 
+def test_locks_name_the_sessions_that_the_view_means(tmp_path: Path) -> None:
+    bob = session(tmp_path / "bob.jsonl", "#bob#d2", 1)
+    tea = {"groups": ("tea",)}
+    locks = {"locks": (("pot", "#bob#d2", 3, ("#ada#d1",)),)}
+    for begins_us in (10, 500):
+        ada = session(tmp_path / f"ada{begins_us}.jsonl", "#ada#d1", begins_us)
+        view = {**tea, "views": ((1, 0, begins_us, 0),), "cause": "join", "members": ("#bob#d2", "#ada#d1")}
+        for file in (ada, bob):
+            file.note(begins_us + 5, Event.VIEW, **view, **locks, changed=("#ada#d1",))
+        for file in (ada, bob):
+            file.note(
+                begins_us + 10, Event.LOCK, **tea, views=view["views"], cause="released",
+                changed=("#ada#d1",), locks=(("pot", "#ada#d1", 4, ()),),
+            )  # fmt: skip
+        ada.note(begins_us + 20, Event.DISCONNECT, cause="disconnect")
+    found = merge(tmp_path)
+    for event, locked in (
+        (Event.VIEW, lambda ada: (("pot", "#bob#d2", 3, (ada,)),)),
+        (Event.LOCK, lambda ada: (("pot", ada, 4, ()),)),
+    ):
+        told = [(record.locks, record.changed) for record in found.of(event)]
+        assert told == [(locked(ada), (ada,)) for ada in ("#ada#d1", "#ada#d1", "#ada!2#d1", "#ada!2#d1")]
+
+
+def test_what_a_daemon_refused_was_not_sent(tmp_path: Path) -> None:
+    File(tmp_path / "d1.jsonl").note(1, Event.UNSENT, message=(0, 7, 1, 2), count=2)
+    ada = session(tmp_path / "ada.jsonl", "#ada#d1", 10)
+    for number in (1, 2, 3, 4):
+        ada.note(90, Event.SEND, **message(number))
+    ada.note(100, Event.DISCONNECT, cause="disconnect")
+    found = merge(tmp_path)
+    assert [record.message[3] for record in found.of(Event.SEND) if record.message] == [1, 4]
+    assert [record.message[3] for record in found.of(Event.UNSENT) if record.process and record.message] == [
+        2, 3
+    ]  # fmt: skip
+
+
 def test_an_heir_that_never_read_its_own_view_is_known_by_those_who_did(tmp_path: Path) -> None:
     bob = session(tmp_path / "bob.jsonl", "#bob#d2", 1)
     for begins_us in (10, 500):

@@ -18,10 +18,10 @@ from weakref import WeakSet
 import msgspec
 
 from antiphon.client._ledger import BundleKey
-from antiphon.trace import Event, Record, ViewNumber
+from antiphon.trace import Event, LockState, Record, ViewNumber
 from antiphon.trace.scrolls import Scroll, session_scroll, wall_us
 from antiphon.trace.watcher import SERVICE_WORDS
-from antiphon.types import Left, Message, TransitionalSignal, View, ViewId
+from antiphon.types import Left, Lock, LockChanged, Message, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
 
 FLUSH_EVERY_S = 0.2
@@ -60,7 +60,7 @@ class Diary:
         self._daemon = welcome.daemon
         self._identity = b"%d,%d,%d," % (welcome.daemon_number, incarnation, welcome.session)
         self._sequence = 0
-        """The number that the daemon will give to the last message, join or leave."""
+        """The number that the daemon will give to the last message, join, leave or request for a lock."""
         self._views: dict[str, ViewNumber] = {}
         self._is_over = False
         self._unwritten_bytes = 0
@@ -75,12 +75,16 @@ class Diary:
 
     # What the session asks for ----------------------------------------------------------------------------
 
-    def asked(self, request: frames.Join | frames.Leave) -> None:
-        """A join or a leave is about to go to the daemon."""
+    def asked(self, request: frames.Join | frames.Leave | frames.AskLock | frames.Unlock) -> None:
+        """A request is about to go to the daemon. Of requests for locks only the answers are written down."""
         with self._pen:
-            self._sequence += 1  # they have their place among a session's messages
-            event = Event.JOIN if isinstance(request, frames.Join) else Event.LEAVE
-            self._scroll.append(self._record(event, (request.group,)))
+            self._sequence += 1  # requests have their place among a session's messages
+            if isinstance(request, frames.Join):
+                record = self._record(Event.JOIN, (request.group,))
+                record.minimum = request.minimum
+                self._scroll.append(record)
+            elif isinstance(request, frames.Leave):
+                self._scroll.append(self._record(Event.LEAVE, (request.group,)))
 
     def stamped(self) -> None:
         """The bundle that is sent next begins with the stamp of a batch, which is numbered and no message."""
@@ -115,10 +119,13 @@ class Diary:
             if self._unwritten_bytes > FLUSH_BYTES:
                 self._flush()
 
-    def took(self, event: View | TransitionalSignal | Left) -> None:
-        """The application has reached a view, a signal or the end of a membership."""
+    def took(self, event: View | LockChanged | TransitionalSignal | Left) -> None:
+        """The application has reached a view, the change of a lock, a signal or the end of a membership."""
         with self._pen:
             if self._is_over:
+                return
+            if isinstance(event, LockChanged):
+                self._scroll.append(self._lock_record(event))
                 return
             self._views[event.group] = _number(event.id)
             if isinstance(event, View):
@@ -127,12 +134,23 @@ class Diary:
                 record.transitional = event.transitional
                 record.changed = event.changed
                 record.cause = event.cause.value
+                record.has_quorum = event.has_quorum
+                record.locks = tuple(map(_lock_state, event.locks))
             elif isinstance(event, TransitionalSignal):
                 record = self._record(Event.TRANSSIG, (event.group,))
             else:
                 record = self._record(Event.LEFT, (event.group,))
                 del self._views[event.group]
             self._scroll.append(record)
+
+    def _lock_record(self, event: LockChanged) -> Record:
+        record = self._record(Event.LOCK, (event.group,))
+        # A session that is not told of views is in the one that it joined with, whatever this one is.
+        record.views = (_number(event.id),)
+        record.changed = (event.session,)
+        record.cause = event.cause.value
+        record.locks = (_lock_state(event.lock),)
+        return record
 
     def ended(self, cause: str) -> None:
         """Nothing happens at this process any more. Only the first end counts."""
@@ -198,6 +216,10 @@ class Diary:
 
 def _number(view: ViewId) -> ViewNumber:
     return (view.epoch, view.branch, view.lts, view.daemon)
+
+
+def _lock_state(lock: Lock) -> LockState:
+    return (lock.name, lock.holder, lock.fence, lock.waiting)
 
 
 def _see_to_flusher() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from antiphon.errors import UsageError
-from antiphon.trace import FORMAT, VERSION
+from antiphon.trace import FORMAT, VERSION, Event
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -32,7 +32,7 @@ _OPEN_COST_BYTES = 256 * 1024
 
 def event_schema() -> Any:
     """The columns of one line of a trace file: those of `antiphon.trace.Record`, and
-    what tells other lines apart."""
+    what tells other lines apart. Lists of values of several types are texts here, see `_locks`."""
     from pyspark.sql.types import (
         ArrayType,
         BooleanType,
@@ -50,7 +50,8 @@ def event_schema() -> Any:
         "run": text, "position": number, "time_us": number, "event": text, "daemon": text, "process": text,
         "groups": texts, "views": ArrayType(numbers), "message": numbers, "count": number, "service": text,
         "checksum": number, "self_discard": flag, "views_wanted": flag, "members": texts,
-        "transitional": texts, "changed": texts, "cause": text, "buffers": MapType(text, numbers),
+        "transitional": texts, "changed": texts, "minimum": number, "has_quorum": flag,
+        "locks": ArrayType(texts), "cause": text, "buffers": MapType(text, numbers),
         "incarnation": number, "daemon_view": number, "incarnations": numbers, "links": ArrayType(texts),
         "bundle": numbers, "lts": number, "place": number, "is_loose": flag, "resilience": text,
         "destinations": texts,
@@ -81,6 +82,28 @@ def read_runs(spark: "SparkSession", folder: str | Path) -> "DataFrame":
     the daemons, if known)."""
     runs = _table(spark, f"{folder}/{RUNS}")
     return _headers(spark, str(folder)) if runs is None else runs
+
+
+def each_message(bundles: "DataFrame") -> "DataFrame":
+    """Bundles with `message` and `count`, once for each message of a client in them, which is `message`."""
+    from pyspark.sql import functions as F
+
+    first = F.col("message")[3]
+    numbers = F.sequence(first, first + F.col("count") - 1)
+    own = F.transform(numbers, lambda number: F.concat(F.slice("message", 1, 3), F.array(number)))
+    return bundles.where(F.col("message").isNotNull()).withColumn("message", F.explode(own))
+
+
+def refused(events: "DataFrame") -> "DataFrame | None":
+    """The messages that daemons refused, which count as never sent: run, message; None if there are none.
+
+    The records of a simulated run say so of themselves: their event is `unsent`. In a live run the daemon's
+    file says so, and the session's file has `send`: see `antiphon.trace.unsent`, which is the specification.
+    """
+    told = events.where((events["event"] == Event.UNSENT) & (events["process"] == ""))
+    if told.limit(1).count() == 0:
+        return None
+    return each_message(told.select("run", "message", "count")).select("run", "message").distinct()
 
 
 def ingest_traces(spark: "SparkSession", folder: str | Path, out: str | Path) -> None:
@@ -127,9 +150,30 @@ def _lines(spark: "SparkSession", folder: str, runs: "DataFrame") -> "DataFrame"
     reader = _files(spark).schema(event_schema()).option("columnNameOfCorruptRecord", _TORN)
     lines = reader.json(folder).where(F.col("format").isNull()).drop("format")
     kind = F.when(F.col(_TORN).isNotNull(), _TORN).otherwise(F.coalesce("event", F.lit(_TORN)))
-    lines = lines.withColumns({"event": kind, "file": F.when(kind == _TORN, F.col("_metadata.file_path"))})
+    lines = lines.withColumns(
+        {"event": kind, "file": F.when(kind == _TORN, F.col("_metadata.file_path")), "locks": _locks()}
+    )
     known = runs.select("run", "scenario", "seed", "live")
     return lines.join(F.broadcast(known), "run", "left")
+
+
+def _locks() -> "Column":
+    """The locks of a record, as lists of structs: name, holder, fence, waiting."""
+    from pyspark.sql import functions as F
+
+    return F.transform(
+        "locks",
+        lambda lock: F.struct(
+            lock[0].alias("name"),
+            lock[1].alias("holder"),
+            lock[2].cast("bigint").alias("fence"),
+            F.from_json(lock[3], "array<string>").alias("waiting"),
+        ),
+    )
+
+
+LOCKS = "array<struct<name:string,holder:string,fence:bigint,waiting:array<string>>>"
+"""The type of the column `locks`."""
 
 
 def _defaults() -> "dict[str, Column]":
@@ -147,11 +191,12 @@ def _defaults() -> "dict[str, Column]":
     lists = "groups views members transitional changed incarnations links destinations parts"
     return {
         **otherwise("process daemon service resilience cause state reason peer", ""),
-        **otherwise("checksum incarnation daemon_view lts place bound_us", 0),
+        **otherwise("checksum minimum incarnation daemon_view lts place bound_us", 0),
         **otherwise("count", 1),
         **otherwise("self_discard is_loose", False),
-        **otherwise("views_wanted", True),
+        **otherwise("views_wanted has_quorum", True),
         **{name: F.coalesce(F.col(name), empty.cast(schema[name].dataType)) for name in lists.split()},
+        "locks": F.coalesce(F.col("locks"), empty.cast(LOCKS)),
     }
 
 

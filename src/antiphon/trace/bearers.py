@@ -10,7 +10,7 @@ joins tell: see `Namesakes`.
 
 from collections.abc import Iterable
 
-from antiphon.trace.records import Event, Record, ViewNumber
+from antiphon.trace.records import Event, LockState, Record, ViewNumber
 from antiphon.types import View, ViewId
 
 
@@ -125,7 +125,8 @@ class Namesakes:
 
 
 def tell_apart(records: list[Record]) -> None:
-    """Let the views in these records of a live run, which are in order, name processes instead of names."""
+    """Let the views and locks in these records of a live run, which are in order, name processes instead of
+    names."""
     namesakes = Namesakes(records)
     if not namesakes.has_heirs:
         return
@@ -133,6 +134,10 @@ def tell_apart(records: list[Record]) -> None:
     for record in records:
         if record.event is Event.LEFT:
             before.pop((record.process, record.groups[0]), None)
+        if record.event is Event.LOCK:
+            meant = before.get((record.process, record.groups[0]), {})
+            record.changed = tuple(meant.get(name, name) for name in record.changed)
+            record.locks = _with_processes(record.locks, meant)
         if record.event is not Event.VIEW or record.views[0] is None:
             continue
         group, view = record.groups[0], record.views[0]
@@ -149,3 +154,12 @@ def tell_apart(records: list[Record]) -> None:
         record.transitional = tuple(meant[name] for name in record.transitional)
         before[record.process, group] = {name: meant[name] for name in record.members}
         record.members = tuple(meant[name] for name in record.members)
+        record.locks = _with_processes(record.locks, meant)
+
+
+def _with_processes(locks: tuple[LockState, ...], meant: dict[str, str]) -> tuple[LockState, ...]:
+    """The locks of a group, whose members `meant` gives by their names."""
+    return tuple(
+        (name, meant.get(holder, holder), fence, tuple(meant.get(one, one) for one in waiting))
+        for name, holder, fence, waiting in locks
+    )

@@ -73,7 +73,7 @@ LOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "numbers not raised by a merge", "after a merge the holder of a lock has a number that is no greater",
-        frozenset(("locks",)), locks, "merged", _without_a_new_number, "locks",
+        frozenset(("locks",)), locks, "merged", _without_a_new_number, "locks", shown_by=2,
     ),
     Mutant(
         "a majority of whatever is left", "a part compares its size with its own after a loss",
@@ -81,10 +81,10 @@ LOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "decided after the signal", "a decision counts although it came after the signal",
-        frozenset(("quorum", "locks")), Quorum, "decide", _always_certain, "locks",
+        frozenset(("quorum", "locks")), Quorum, "decide", _always_certain, "decisions", shown_by=1,
     ),
     Mutant(
         "newcomers vote", "members that have come since count for the half",
-        frozenset(("quorum",)), quorum._Base, "has_enough", _numbers_alone, "locks",
+        frozenset(("quorum",)), quorum._Base, "has_enough", _numbers_alone, "locks", shown_by=7,
     ),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from antiphon.simulator.scenarios import (
     calls,
     clocks,
     crowds,
+    decisions,
     far,
     focused,
     heavy,
@@ -80,6 +81,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "resilient": resilient.resilient,
     "tokens": tokens.tokens,
     "calls": calls.calls,
+    "decisions": decisions.decisions,
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from antiphon.trace import RELIABLE_SERVICES, Event, Record
+from antiphon.trace import RELIABLE_SERVICES, Event, LockState, Record
 from antiphon.trace.bearers import tell_apart
 from antiphon.trace.merging import ASKED
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def with_processes(views: "DataFrame", names: list[str]) -> "DataFrame":
-    """View events, those of the live runs `names` with processes instead of the names that they bear."""
-    if not names:
-        return views
-    told = views.where(F.col("run").isin(names)).groupBy("run").applyInPandas(_told_apart, views.schema)
-    return views.where(~F.col("run").isin(names)).unionByName(told)
+def with_processes(told: "DataFrame", others: "DataFrame", names: list[str]) -> "DataFrame":
+    """View and lock events, those of the live runs `names` with processes instead of the names that they
+    bear; `others` are the connects and lefts."""
+    everything = told.unionByName(others).where(F.col("run").isin(*names))
+    apart = everything.groupBy("run").applyInPandas(_told_apart, told.schema)
+    return told.where(~F.col("run").isin(*names)).unionByName(apart)
 
 
 def runs_with_heirs(events: "DataFrame") -> list[str]:
@@ -31,22 +31,37 @@ def runs_with_heirs(events: "DataFrame") -> list[str]:
     return [row.run for row in heirs.select("run").distinct().collect()]
 
 
-def _told_apart(views: Any) -> Any:
-    """Tells the sessions of one run apart; `views` and the result are frames of Pandas."""
-    rows = views.sort_values(["process", "position"]).reset_index(drop=True)
+def _told_apart(events: Any) -> Any:
+    """Tells the sessions of one run apart; `events` and the result are frames of Pandas.
+
+    Between the files of a run, clocks tell what came first; a clock that is set back does not change the
+    order in its file.
+    """
+    rows = events.sort_values(["process", "position"])
+    rows["happened_us"] = rows.groupby("process")["time_us"].cummax()
+    rows = rows.sort_values(["happened_us", "process", "position"]).drop(columns="happened_us")
+    rows = rows.reset_index(drop=True)
     records = [
         Record(
-            row.position, row.time_us, Event.VIEW, row.daemon, row.process,
+            row.position, row.time_us, Event(row.event), row.daemon, row.process,
             groups=tuple(row.groups), views=tuple(map(_view, row.views)),
             members=tuple(row.members), transitional=tuple(row.transitional), changed=tuple(row.changed),
-            cause=row.cause,
+            cause=row.cause, locks=tuple(map(_lock, row.locks)),
         )
         for row in rows.itertuples()
     ]  # fmt: skip
     tell_apart(records)
     for name in ("members", "transitional", "changed"):
         rows[name] = [list(getattr(record, name)) for record in records]
-    return rows
+    rows["locks"] = [[dict(zip(_LOCK, lock, strict=True)) for lock in record.locks] for record in records]
+    return rows[rows["event"].isin((Event.VIEW.value, Event.LOCK.value))]
+
+
+_LOCK = ("name", "holder", "fence", "waiting")
+
+
+def _lock(one: Any) -> LockState:
+    return one["name"], one["holder"], int(one["fence"]), tuple(one["waiting"])
 
 
 def _view(numbers: Any) -> Any:

@@ -5,7 +5,7 @@ is compared only between events of one process, or of one life of a daemon. What
 
 - `runs`: one run.
 - `processes`: one session, from its connect to its disconnect.
-- `views`: one view event of a process.
+- `views`: one view event of a process; `lock_marks`: one event that tells of locks, or bounds what does.
 - `terms`: one process in one view of a group, from the event that installed it to the one that ended it.
 - `wishes`: one join, leave or left of a process.
 - `sends`: one message that was sent, with the bundle that carried it.
@@ -30,7 +30,7 @@ from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.live import runs_with_heirs, with_processes, without_unread
 from antiphon.spark.conformance.sequences import by_group, stretches
-from antiphon.spark.traces import read_runs, read_traces
+from antiphon.spark.traces import each_message, read_runs, read_traces, refused
 from antiphon.trace import Event
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _LATER = (1 << 62) - 1
 """Position of what has not happened by the end of the run."""
 _VIEW_COLUMNS = (
     "run", "live", "process", "daemon", "position", "time_us", "event", "groups", "views", "members",
-    "transitional", "changed", "cause",
+    "transitional", "changed", "cause", "has_quorum", "locks",
 )  # fmt: skip
 
 
@@ -113,12 +113,18 @@ class Model:
         return self.runs.where("live").limit(1).count() > 0
 
     @cached_property
+    def _told_events(self) -> "DataFrame":
+        """View and lock events, in which processes stand for the names that they bear."""
+        told = self.of(Event.VIEW, Event.LOCK).select(*_VIEW_COLUMNS)
+        names = runs_with_heirs(self.events) if self._has_live else []
+        if not names:
+            return told
+        others = self.of(Event.CONNECT, Event.LEFT).select(*_VIEW_COLUMNS)
+        return self.landed("told_events", with_processes(told, others, names))
+
+    @property
     def _view_events(self) -> "DataFrame":
-        """View events, in which processes stand for the names that they bear."""
-        views = self.of(Event.VIEW).select(*_VIEW_COLUMNS)
-        if not self._has_live:
-            return views
-        return self.landed("view_events", with_processes(views, runs_with_heirs(self.events)))
+        return self._told_events.where(F.col("event") == Event.VIEW)
 
     @cached_property
     def views(self) -> "DataFrame":
@@ -128,6 +134,29 @@ class Model:
             "run", "live", "process", "daemon", "position", "time_us", _first("groups").alias("group"),
             _first("views").alias("view"), "members", "transitional", "changed", "cause",
         )  # fmt: skip
+
+    @cached_property
+    def has_locks(self) -> bool:
+        """Whether any group has locks, or lacks a quorum."""
+        told = (F.col("event") == Event.LOCK) | (F.size("locks") > 0) | ~F.col("has_quorum")
+        return self.of(Event.VIEW, Event.LOCK).where(told).limit(1).count() > 0
+
+    @cached_property
+    def lock_marks(self) -> "DataFrame":
+        """The views, locks, signals and ends of memberships of all groups that have locks, or lack a quorum,
+        at the processes that are told of views: run, process, group, position, event, view, members,
+        has_quorum, locks, changed, cause."""
+        marks = self._told_events.unionByName(self.of(Event.LEFT, Event.TRANSSIG).select(*_VIEW_COLUMNS))
+        marks = self.parts(marks).select(
+            "run", "process", _first("groups").alias("group"), "position", "event",
+            _first("views").alias("view"), "members", "has_quorum", "locks", "changed", "cause",
+        )  # fmt: skip
+        told = marks.where((F.col("event") == Event.LOCK) | (F.size("locks") > 0) | ~F.col("has_quorum"))
+        unknowing = self.processes.where(~F.col("knows_views")).select("run", "process")
+        found = marks.join(told.select("run", "group").distinct(), ["run", "group"], "left_semi").join(
+            unknowing, ["run", "process"], "left_anti"
+        )
+        return self.landed("lock_marks", found)
 
     @cached_property
     def wishes(self) -> "DataFrame":
@@ -141,10 +170,10 @@ class Model:
         """One process in one view of a group.
 
         run, live, process, daemon, group, view, start_position, start_time_us, members, transitional,
-        changed, cause; previous (the view from which it came, or null), previous_members (as it was told
-        itself); signals (how many), signal_position and signal_view of the first; end_event (view, left,
-        disconnect, or null if the run ended first), end_position (never null: beyond everything if there is
-        no end), end_time_us, end_cause, end_transitional, next_view (also if it had left with it),
+        changed, cause, has_quorum; previous (the view from which it came, or null), previous_members (as it
+        was told itself); signals (how many), signal_position and signal_view of the first; end_event (view,
+        left, disconnect, or null if the run ended first), end_position (never null: beyond everything if
+        there is no end), end_time_us, end_cause, end_transitional, next_view (also if it had left with it),
         is_cut_short (it disconnected in this view, or its trace just ends), knows_views (it is told of
         views).
         """
@@ -156,13 +185,13 @@ class Model:
         marks = self.parts(marks).select(
             "run", "live", "process", "daemon", "position", "time_us", "event",
             _first("groups").alias("group"), _first("views").alias("view"), "members", "transitional",
-            "changed", "cause",
+            "changed", "cause", "has_quorum",
         )  # fmt: skip
         is_step = F.col("event") != Event.TRANSSIG
         marks = marks.where(~is_step | (F.col("event") == Event.LEFT) | F.col("view").isNotNull())
         step = F.struct(
             "position", "time_us", "event", "live", "daemon", "view", "members", "transitional", "changed",
-            "cause",
+            "cause", "has_quorum",
         )  # fmt: skip
         steps = stretches(
             marks, key, is_step, step,
@@ -187,7 +216,7 @@ class Model:
         return found.select(
             "run", "live", "process", "daemon", "group", "view",
             F.col("position").alias("start_position"), F.col("time_us").alias("start_time_us"),
-            "members", "transitional", "changed", "cause", "previous", "previous_members",
+            "members", "transitional", "changed", "cause", "has_quorum", "previous", "previous_members",
             "signals", "signal_position", "signal_view",
             F.when(ends_here & F.col("disconnect_position").isNotNull(), Event.DISCONNECT.value)
             .otherwise(F.col("end_event")).alias("end_event"),
@@ -200,12 +229,18 @@ class Model:
     # Messages ---------------------------------------------------------------------------------------------
 
     @cached_property
+    def sent(self) -> "DataFrame":
+        """The send events, without those of messages that daemons refused."""
+        sent = self.of(Event.SEND)
+        unsent = refused(self.events)
+        return sent if unsent is None else sent.join(unsent, ["run", "message"], "left_anti")
+
+    @cached_property
     def sends(self) -> "DataFrame":
         """run, live, process, daemon, position, time_us, groups, views, message, service, checksum,
         self_discard; bundle and bundle_lts of the bundle that carried it (null if none did), bundle_daemon
         (name of the daemon that sent the bundle)."""
-        sent = self.of(Event.SEND).where(F.col("message").isNotNull())
-        sent = sent.select(
+        sent = self.sent.where(F.col("message").isNotNull()).select(
             "run", "live", "process", "daemon", "position", "time_us", "groups", "views", "message",
             "service", "checksum", "self_discard",
         )  # fmt: skip
@@ -433,14 +468,6 @@ class Model:
         return placed.withColumn("is_after_signal", after).drop(
             "r", "d", "end_position", "signals", "general_signal_position", "early_signals"
         )
-
-
-def each_message(bundles: "DataFrame") -> "DataFrame":
-    """Bundles with `message` and `count`, once for each message of a client in them, which is `message`."""
-    first = F.col("message")[3]
-    numbers = F.sequence(first, first + F.col("count") - 1)
-    own = F.transform(numbers, lambda number: F.concat(F.slice("message", 1, 3), F.array(number)))
-    return bundles.where(F.col("message").isNotNull()).withColumn("message", F.explode(own))
 
 
 def private_name(process: "Column") -> "Column":

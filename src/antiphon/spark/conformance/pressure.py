@@ -55,8 +55,7 @@ def _judged(model: Model) -> "DataFrame":
     is_private = F.exists("groups", lambda group: group.startswith("#"))
     is_free = is_reliable() & ~is_private & ~F.coalesce(F.arrays_overlap("groups", "pressed"), F.lit(False))
     return (
-        model.of(Event.SEND)
-        .join(runs, "run")
+        model.sent.join(runs, "run")
         .groupBy("run", "process")
         .agg(F.bool_and(is_free).alias("is_free"))
         .where("is_free")

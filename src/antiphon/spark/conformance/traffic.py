@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions as F
 
-from antiphon.spark.conformance.model import Model, each_message
+from antiphon.spark.conformance.model import Model
+from antiphon.spark.traces import each_message
 from antiphon.trace import CAUSAL_SERVICES, ORDERED_SERVICES, RELIABLE_SERVICES, Event
 
 if TYPE_CHECKING:

@@ -186,6 +186,18 @@ def findings(frame: "DataFrame", what: "Column", **place: Unpack[Place]) -> "Dat
     return frame.select("run", finding(what, **place).alias("told")).select("run", "told.*")
 
 
+FOUND = (
+    "run string, what string, group string, view string, processes array<string>, "
+    "messages array<array<bigint>>, positions array<bigint>"
+)
+"""The columns of findings."""
+
+
+def none_found(model: Model) -> "DataFrame":
+    """No findings: there is nothing that a property could speak of."""
+    return model.spark.createDataFrame([], FOUND)
+
+
 def either(frame: "DataFrame", *cases: "tuple[Column, Column]") -> "DataFrame":
     """For each row, the finding of each case whose condition holds: several kinds in one pass."""
     found = F.array_compact(F.array(*(F.when(condition, told) for condition, told in cases)))

@@ -10,7 +10,8 @@ from antiphon.errors import UsageError
 from antiphon.spark.report import latency, links, one_way, traffic, views
 from antiphon.spark.report.figures import Report, Run, Story
 from antiphon.spark.report.journeys import journeys
-from antiphon.spark.traces import read_runs, read_traces
+from antiphon.spark.traces import read_runs, read_traces, refused
+from antiphon.trace import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +45,7 @@ def report_of(
     events = read_traces(spark, folder).select(*_COLUMNS)
     if runs:
         events = events.where(F.col("run").isin(*runs))
+    events = _taken_back(events)
     # Text is parsed once; the disk holds what memory does not.
     events = events.persist(StorageLevel.MEMORY_AND_DISK)
     all_runs, counts = traffic.runs_of(events)
@@ -101,6 +103,19 @@ def report_of(
         links_count=links_count,
         stories=stories,
     )
+
+
+def _taken_back(events: "DataFrame") -> "DataFrame":
+    """`events`, in which messages that daemons refused are not sent."""
+    from pyspark.sql import functions as F
+
+    unsent = refused(events)
+    if unsent is None:
+        return events
+    told = events.join(unsent.withColumn("is_refused", F.lit(True)), ["run", "message"], "left")
+    is_unsent = (F.col("event") == Event.SEND) & F.col("is_refused").isNotNull()
+    event = F.when(is_unsent, Event.UNSENT.value).otherwise(F.col("event"))
+    return told.withColumn("event", event).select(*_COLUMNS)
 
 
 def _with_early(run: Run, early: dict[str, tuple[int, float]]) -> Run:
