@@ -270,7 +270,14 @@ def alone() -> Backpressure:
 
 def session(number: int) -> Session:
     return Session(
-        number, f"s{number}", "d0", priority=0, views=True, accepts=False, slow="disconnect", warnings=False,
+        number,
+        f"s{number}",
+        "d0",
+        priority=0,
+        views=True,
+        accepts=False,
+        slow="disconnect",
+        warnings=False,
         refusals=False,
     )
 
