@@ -56,9 +56,20 @@ class _Marked(Struct, frozen=True):
     shown: list[Message] | list[Call]
 
 
-_Shown = SlowReceiver | NotSent | LockChanged | LockGranted | LockGone | Call
-"""Events of which a trace does not tell here."""
-_Item = bytes | View | TransitionalSignal | Left | _Unshown | _Marked | _Shown | frames.Problem | _Return
+_Shown = SlowReceiver | NotSent | LockGranted | LockGone | Call
+"""Events of which a trace does not tell, or not here: of what is not sent, daemons do."""
+_Item = (
+    bytes
+    | View
+    | LockChanged
+    | TransitionalSignal
+    | Left
+    | _Unshown
+    | _Marked
+    | _Shown
+    | frames.Problem
+    | _Return
+)
 """What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
 
 
@@ -198,7 +209,7 @@ class Incoming:
         elif isinstance(item, _Shown):  # nothing for a trace
             self.ready.append(item)
         else:
-            assert isinstance(item, View | TransitionalSignal | Left)
+            assert isinstance(item, View | LockChanged | TransitionalSignal | Left)
             if self.diary is not None:
                 self.diary.took(item)
             self.ready.append(item)

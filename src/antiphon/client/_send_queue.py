@@ -246,14 +246,10 @@ class SendQueue:
         frame = frames.encode_control(value)
         self._queue.append(frame)
         self.queued_bytes += len(frame)
-        if isinstance(value, frames.Join | frames.Leave):
+        if isinstance(value, frames.Join | frames.Leave | frames.AskLock | frames.Unlock):
             self._ledger.note_request()
             if self._diary is not None:
                 self._diary.asked(value)
-        elif isinstance(value, frames.AskLock | frames.Unlock):
-            self._ledger.note_request()
-            if self._diary is not None:
-                self._diary.stamped()  # numbered, and no message
 
     def close_bundle(self) -> None:
         """Move the open bundle, if there is one, to the queue."""

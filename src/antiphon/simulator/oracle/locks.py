@@ -90,7 +90,7 @@ def _follow(
                 )
             had = (before or {}).get(name, NOBODY)
             if (had[1], had[2]) != (holder, fence) and fence <= newest.get((group, name), 0):
-                yield at(record, f"grant {fence} of lock {name} comes after {newest[group, name]}")
+                yield at(record, f"grant {fence} of lock {name} comes after {newest.get((group, name), 0)}")
             newest[group, name] = max(fence, newest.get((group, name), 0))
 
 
