@@ -109,9 +109,10 @@ class RealClient:
 
     # What the application asks ----------------------------------------------------------------------------
 
-    def join(self, group: str) -> None:
+    def join(self, group: str, minimum: int = 0) -> None:
         self.joining.add(group)
         self.wanted.add(group)
+        assert not minimum, "no scenario of real runs wishes a quorum"
         self._ask(Join(group))
 
     def leave(self, group: str) -> None:

@@ -126,7 +126,7 @@ class SessionBase(ABC):
         state = "closed" if self._closed else self._end_reason or away or "open"
         return f"<{type(self).__module__}.Session {self.name} at {self.address}: {state}>"
 
-    def _ask_join(self, group: str, minimum: Minimum | None) -> None:
+    def _ask_join(self, group: str, minimum: Minimum | None = None) -> None:
         check_group(group)
         least = check_minimum(minimum)
         if group in self._groups:

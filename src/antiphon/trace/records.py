@@ -68,6 +68,12 @@ class Event(StrEnum):
     RESTORED = "restored"
 
 
+OF_LOCKS_AND_CALLS = frozenset(
+    (Event.LOCK, Event.UNSENT, Event.CALLED, Event.EXECUTED, Event.ANSWERED, Event.FINISHED)
+)
+"""What happens only where programs use locks, quorums or calls."""
+
+
 class Record(Struct, omit_defaults=True, gc=False):
     """One event; fields that do not apply keep their defaults and are left out of the file."""
 
