@@ -19,6 +19,7 @@ import antiphon
 from antiphon import Left, Message, Service, Session, TransitionalSignal, View
 from antiphon.client import Event as Received
 from antiphon.errors import ConnectError, Disconnected, Refused
+from antiphon.types import Resilience
 
 sys.path.append(str(Path(__file__).parents[1] / "runtime"))  # where real sessions are written down as well
 from diary import Diary, Entry, merge
@@ -121,8 +122,14 @@ class RealClient:
         self._ask(Leave(group))
 
     def send(
-        self, groups: tuple[str, ...], service: Service, payloads: Sequence[bytes], self_discard: bool = False
+        self,
+        groups: tuple[str, ...],
+        service: Service,
+        payloads: Sequence[bytes],
+        self_discard: bool = False,
+        resilience: Resilience | None = None,
     ) -> None:
+        assert resilience is None, "no scenario of real runs asks for a resilience"
         self._ask(Send(groups, service, tuple(payloads), self_discard))
 
     def _ask(self, request: Join | Leave | Send) -> None:

@@ -129,6 +129,7 @@ def test_two_names_with_one_hash_do_not_mix(seed: int) -> None:
         assert all(host.machine.counters["discovery: of another cluster"] for host in lan.alive(cluster))
 
 
+@pytest.mark.long
 def test_the_sixty_fifth_waits_until_a_number_is_free() -> None:
     lan = Lan(5, delay_us=2_000)
     for _ in range(65):

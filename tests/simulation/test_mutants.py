@@ -24,7 +24,8 @@ SLOW = {
     "lost token not sent again", "nothing asked for", "pieces not freed", "skips ignored", "time is proof",
     "twins unnoticed", "word for every process", "repairs thrown away", "arrived is all",
     "holes hold nothing back", "not confirmed", "token accepted with holes", "repeated token counts",
-    "announced by no token site",
+    "announced by no token site", "answers of others ignored", "places are not reserved",
+    "back-pressure forgotten", "a hole in the places",
 }  # fmt: skip
 """Those whose run takes more than two seconds; `make test-long` has them."""
 

@@ -58,6 +58,7 @@ def test_locks_and_quorum_are_columns(spark: Any, tables: Path) -> None:
     assert any(wishes)
 
 
+@pytest.mark.long
 def test_what_daemons_refused_was_not_sent(spark: Any, folder: Path, tables: Path, tmp_path: Path) -> None:
     """The file of a session says that it was sent, that of its daemon says that it was not."""
     records = [record for record in truth_about_locks().records if record.event in (Event.SEND, Event.UNSENT)]

@@ -1,7 +1,8 @@
 """Clusters on this machine: configurations with free ports and sockets in a folder."""
 
+import random
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from antiphon.config import (
@@ -15,7 +16,11 @@ from antiphon.config import (
     SiteProtocol,
     build,
 )
+from antiphon.errors import ConfigError
 
+PORTS = range(10_240, 32_768)
+"""Where free ports are looked for: below those that Linux gives to whoever asks for any."""
+PORT_TRIES = 4_096
 NEAR_MS = 25.0
 """Links with a longer delay than this get the waits of a wide area."""
 NEAR = Settings(membership="lan", suspect_ms=1_500.0, recovery_ms=3_000.0)
@@ -90,9 +95,15 @@ def _daemons(count: int, directory: Path, tcp: bool, streams: bool) -> list[Daem
 
 
 def _free_ports(kind: socket.SocketKind, count: int) -> list[int]:
-    """`count` different ports that were free a moment ago."""
+    """`count` different ports that were free a moment ago. They are none of those that the system gives to
+    whoever asks for any: another program would have one of these before it is used."""
+    found: list[int] = []
     with ExitStack() as stack:
-        bound = [stack.enter_context(socket.socket(socket.AF_INET, kind)) for _ in range(count)]
-        for probe in bound:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in bound]
+        for port in random.sample(PORTS, PORT_TRIES):
+            probe = stack.enter_context(socket.socket(socket.AF_INET, kind))
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise ConfigError(f"no {count} free ports from {PORTS.start} to {PORTS.stop - 1}")

@@ -126,12 +126,14 @@ def _no_view_before_a_merge(original: Original) -> Original:
 
 
 def _events_after_the_signal_without_branch(original: Original) -> Original:
-    def event(delivery: Delivery, source: int, header: Header, event: GroupEvent, mark: Any) -> int:
+    def event(
+        delivery: Delivery, source: int, header: Header, event: GroupEvent, mark: Any, place: int
+    ) -> int:
         def unbranched(name: str) -> tuple[ViewId, frozenset[int] | None]:
             view_id, together = mark(name)
             return ViewId(view_id.epoch, 0, view_id.lts, view_id.daemon), together
 
-        steps: int = original(delivery, source, header, event, unbranched)
+        steps: int = original(delivery, source, header, event, unbranched, place)
         return steps
 
     return event
