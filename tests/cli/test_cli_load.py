@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from command_line import Run
 
 from antiphon.load.plan import Received, percentile
@@ -80,6 +81,7 @@ def test_flood_tells_its_priority(antiphon: Run, addresses: list[str]) -> None:
     assert wrong.returncode == 2 and "low, medium, high" in wrong.stderr
 
 
+@pytest.mark.long
 def test_bench_spread_measures_clients_of_the_other_protocol(antiphon: Run) -> None:
     done = antiphon("bench", "spread", "--case", "local", "--size", "100", "--seconds", "0.2", "--json")
     assert done.returncode == 0, done.stderr

@@ -71,6 +71,7 @@ def test_packets_that_were_damaged_on_their_way_are_lost_and_nothing_else() -> N
     assert run_plan(stage.plan).is_clean
 
 
+@pytest.mark.long
 def test_groups_are_left_apart_often_enough() -> None:
     """Daemons that all come from one view have groups to put together, since the last merge was cut short."""
     entered = [

@@ -139,6 +139,7 @@ def test_floods_are_clean_and_reach_every_limit(seeds: range) -> None:
     assert slow >= 1
 
 
+@pytest.mark.long
 def test_slow_receivers_are_clean_and_meet_every_policy() -> None:
     """Some are warned, some go without unreliable messages, all wait for some, and some are cut off."""
     warned = dropped = held = cut = 0
