@@ -162,6 +162,25 @@ def test_newcomers_do_not_make_a_part_the_greater_one():
     assert [has_quorum(cluster, client) for client in clients] == [False] * 2 + [True] * 3
 
 
+def test_a_part_that_begins_anew_gives_no_other_its_quorum():
+    """Deviation: RMP's parts never meet again. The last member of a part leaves, so that the group is forgotten
+    there; one that joins then has a quorum of its own, and does not lend it to those who have lost theirs."""
+    cluster, clients = with_quorum(5, MAJORITY)
+    split(cluster, {0, 1, 2}, {3}, {4})
+    cluster.leave(clients[4], "g")
+    cluster.settle({0, 1, 2}, {3}, {4})
+    anew = cluster.client(4, "anew", refusals=True)
+    cluster.join(anew, "g", MAJORITY)
+    cluster.settle({0, 1, 2}, {3}, {4})
+    assert has_quorum(cluster, anew)
+    split(cluster, {0, 1, 2}, {3, 4})
+    assert has_quorum(cluster, clients[0])
+    assert not has_quorum(cluster, anew) and not has_quorum(cluster, clients[3])
+    cluster.heal()
+    cluster.settle()
+    assert all(has_quorum(cluster, client) for client in (*clients[:4], anew))
+
+
 def test_without_quorum_nobody_holds_a_lock():
     cluster, (one, two, three) = with_quorum(3, MAJORITY)
     for client in (three, one, two):

@@ -38,6 +38,7 @@ SEEDS = [
     ("clocks", 24, "the internal time of a process that had ended was told on for ever"),
     ("clocks", 37, "a site did not hear the internal time over the link of a daemon that speaks for nobody"),
     ("clocks", 58, "the same, with two such links at one site"),
+    ("locks", 181, "a part of a group that had just begun gave the minority of another part a quorum"),
     ("mixed", 38, "a safe message was delivered before a joining site had its late copy"),
 ]
 

@@ -8,12 +8,12 @@ from antiphon.types import MAJORITY
 A, B, C, D, E = ((daemon, 1) for daemon in range(5))
 
 
-def begun(*members: tuple[int, int]) -> Quorum:
+def begun(*members: tuple[int, int], place: int = 10) -> Quorum:
     """Members of whom the first wishes a majority."""
     told = Quorum()
-    told.came(members[:1], 10, MAJORITY)
-    told.came(members, 10)
-    told.begin(10)
+    told.came(members[:1], place, MAJORITY)
+    told.came(members, place)
+    told.begin(place)
     return told
 
 
@@ -77,8 +77,29 @@ def test_parts_go_by_the_newest_decision():
     newer.lost((A,))
     merged = quorum.merged([old, newer], [B, C], 30)
     assert not merged.has and not merged.is_deciding
-    merged = quorum.merged([merged, begun(D)], [B, C, D], 40)
-    assert merged.has  # D had a quorum of its own
+
+
+def test_a_part_that_has_just_begun_gives_no_other_its_quorum():
+    """A and B go on without C. C meets D, which knows nothing of them and has a quorum of its own."""
+    minority = begun(A, B, C)
+    minority.lost((A, B))
+    merged = quorum.merged([minority, begun(D, place=50)], [C, D], 60)
+    assert not merged.has and not merged.is_deciding
+    majority = begun(A, B, C)
+    majority.lost((C,))
+    majority.decide(20, is_certain=True)
+    merged = quorum.merged([majority, merged], [A, B, C, D], 70)
+    assert merged.is_deciding and merged.wants_decision  # D had lost its quorum to the minority
+    merged.decide(80, is_certain=True)
+    merged.lost((A, B))
+    assert not merged.is_deciding
+
+
+def test_two_parts_that_have_begun_apart_go_on_together():
+    merged = quorum.merged([begun(A, B), begun(C, place=50)], [A, B, C], 60)
+    assert merged.has
+    merged.lost((C,))
+    assert not merged.is_deciding  # one of the two lineages may go on without these
 
 
 def test_parts_that_know_the_same_decision_leave_out_who_has_left_either():

@@ -48,18 +48,19 @@ HostedMember = tuple[int, int, int, int]
 wish."""
 
 
-HostedBase = tuple[tuple[HostedMember, ...], bool]
-"""Members, and whether all of them are needed for a quorum, and not only more than half."""
+HostedBase = tuple[tuple[HostedMember, ...], tuple[tuple[int, int], ...], bool]
+"""Members; by lineage, where in the order they were decided on, or after which decision it was attempted; and
+whether all of them are needed for a quorum, and not only more than half."""
 
 
 class HostedQuorum(Struct, frozen=True, array_like=True):
     """The quorum of a group, as the first daemon that has members of it announces it."""
 
-    decided: int
-    """Where in the order it was decided last that there is a quorum."""
     has_quorum: bool
     bases: tuple[HostedBase, ...]
-    """The members of whom it was decided, then those of whom it may have been."""
+    """The members of whom it was decided last."""
+    attempts: tuple[HostedBase, ...]
+    """Those of whom it may have been decided since."""
     members: tuple[HostedMember, ...]
     """The members now."""
 

@@ -14,6 +14,10 @@ Deviations:
   is an *attempt*: others may have decided, or not, so that more than half of both bases is needed.
 - Who leaves, or ends its session, leaves every base: it votes nowhere else. Newcomers are in the base from
   the next decision on.
+- A group may begin in several parts that know nothing of each other, each with a wish and a base of its own:
+  these are *lineages*, named by the places of their first wishes. When such parts merge, more than half of
+  the newest base of every lineage is needed: a part that has just begun cannot give the minority of another
+  lineage the quorum that the majority of it has. The next decision makes one of them.
 - A member is known by the place at which the group took notice of it, so that a session that takes the place
   of a lost one is no member of the base: it knows nothing of what the lost one had decided. It counts for the
   number of members, not for the half.
@@ -38,6 +42,8 @@ class _Base(Struct):
     """Members who may have been decided on, with their wishes."""
 
     wishes: dict[Identity, int]
+    decided: dict[int, int] = {}
+    """By lineage, the place of the decision that made it this base, or after which it was attempted."""
     is_whole: bool = False
     """Whether all of them are needed, and not only more than half."""
 
@@ -57,16 +63,16 @@ class Quorum:
         """Whether the members that are here would be enough, and make sure of it."""
         self.asked = 0
         """The daemon view in which this daemon has sent an event to decide it; 0: it has not."""
-        self._base = _Base({})
+        self._bases: list[_Base] = []
+        """Those that were decided on, one for each lineage, or for all of them."""
         self._attempts: list[_Base] = []
-        self._decided = 0
         self._members: dict[Member, tuple[int, int]] = {}  # mark and wish of each member
 
     # What happens to the group ----------------------------------------------------------------------------
 
     def begin(self, place: int) -> None:
         """The first wish: all who are members now are the base."""
-        self._base, self._decided, self.has = _Base(self._current()), place, True
+        self._bases, self.has = [_Base(self._current(), {place: place})], True
         self.look()
 
     def came(self, members: Iterable[Member], place: int, wish: int = 0) -> None:
@@ -78,7 +84,7 @@ class Quorum:
         """Members go by their own will, or with their connections."""
         for member in members:
             mark, _ = self._members.pop(member, (0, 0))
-            for base in (self._base, *self._attempts):
+            for base in (*self._bases, *self._attempts):
                 base.wishes.pop((*member, mark), None)
 
     def lost(self, members: Iterable[Member]) -> None:
@@ -100,25 +106,35 @@ class Quorum:
         if not self._is_enough():
             self.has = self.is_deciding = False
         elif is_certain:
-            self._base, self._attempts, self._decided = _Base(self._current()), [], place
+            self._bases, self._attempts = [_Base(self._current(), dict.fromkeys(self._decided, place))], []
             self.has, self.is_deciding = True, False
         else:
-            self._attempts.append(_Base(self._current()))
-            if len(self._attempts) > limits.QUORUM_ATTEMPTS_MAX:
-                first, second, *others = self._attempts
-                self._attempts = [_Base({**first.wishes, **second.wishes}, is_whole=True), *others]
+            self._attempts.append(_Base(self._current(), self._decided))
+            self._limit_attempts()
             self.has, self.is_deciding = False, True
+
+    def _limit_attempts(self) -> None:
+        while len(self._attempts) > limits.QUORUM_ATTEMPTS_MAX:
+            first, second, *others = self._attempts
+            both = {**first.wishes, **second.wishes}
+            self._attempts = [_Base(both, {**first.decided, **second.decided}, is_whole=True), *others]
+
+    @property
+    def _decided(self) -> dict[int, int]:
+        """By lineage, the place of the last decision that is known."""
+        return {lineage: place for base in self._bases for lineage, place in base.decided.items()}
 
     @property
     def wants_decision(self) -> bool:
         """Whether a safe event would change something."""
-        return self.is_deciding or (self.has and self._base.wishes != self._current())
+        is_settled = len(self._bases) == 1 and self._bases[0].wishes == self._current()
+        return self.is_deciding or (self.has and not is_settled)
 
     @property
     def is_needless(self) -> bool:
         """Whether nobody wishes a quorum any more."""
         wishes = [wish for _, wish in self._members.values()]
-        for base in (self._base, *self._attempts):
+        for base in (*self._bases, *self._attempts):
             wishes += base.wishes.values()
         return not any(wishes)
 
@@ -127,7 +143,7 @@ class Quorum:
 
     def _is_enough(self) -> bool:
         current = self._current()
-        bases = (self._base, *self._attempts)
+        bases = (*self._bases, *self._attempts)
         if not all(base.has_enough(current) for base in bases):
             return False
         for base in bases:
@@ -142,28 +158,25 @@ class Quorum:
     def hosted(self) -> HostedQuorum:
         """What the first daemon of the group announces."""
         return HostedQuorum(
-            self._decided,
             self.has,
-            tuple(_told(base) for base in (self._base, *self._attempts)),
+            tuple(map(_told, self._bases)),
+            tuple(map(_told, self._attempts)),
             tuple((*member, mark, wish) for member, (mark, wish) in self._members.items()),
         )
 
 
 def _told(base: _Base) -> HostedBase:
     members: tuple[HostedMember, ...] = tuple((*identity, wish) for identity, wish in base.wishes.items())
-    return members, base.is_whole
+    return members, tuple(base.decided.items()), base.is_whole
 
 
 def announced(told: HostedQuorum, known: Collection[Member]) -> Quorum:
     """The quorum of a part, as it was announced; `known` are the members of the group."""
     quorum = Quorum()
-    quorum.has, quorum._decided = told.has_quorum, told.decided
-    bases = [
-        _Base({(daemon, session, mark): wish for daemon, session, mark, wish in members}, is_whole)
-        for members, is_whole in told.bases
-    ]
-    quorum._base = bases[0] if bases else _Base({})
-    quorum._attempts = bases[1:]
+    quorum.has = told.has_quorum
+    quorum._bases = [_heard(base) for base in told.bases]
+    quorum._attempts = [_heard(base) for base in told.attempts]
+    quorum._limit_attempts()
     quorum._members = {
         (daemon, session): (mark, wish)
         for daemon, session, mark, wish in told.members
@@ -173,31 +186,42 @@ def announced(told: HostedQuorum, known: Collection[Member]) -> Quorum:
     return quorum
 
 
+def _heard(told: HostedBase) -> _Base:
+    members, decided, is_whole = told
+    wishes = {(daemon, session, mark): wish for daemon, session, mark, wish in members}
+    return _Base(wishes, dict(decided), is_whole)
+
+
 def merged(parts: Collection[Quorum], members: Iterable[Member], place: int) -> Quorum:
     """The quorum of a group from those of its parts; `members` are all of them.
 
-    The part with quorum knows the newest base. If there is none, that is the base which was decided last;
-    parts that have the same one may differ in who has left since, and in what was attempted. Several parts
-    with quorum have begun apart from each other: their bases count together.
+    A base counts if it is the newest of one of its lineages, and an attempt if nothing newer is known to have
+    been decided. Parts that have the same base may differ in who has left since. The group has the quorum if
+    all parts whose bases count have it.
     """
     quorum = Quorum()
     for part in parts:
         quorum._members.update(part._members)
     quorum.came(members, place)
-    quorum._decided = max(part._decided for part in parts)
-    leading = [part for part in parts if part.has]
-    if leading:
-        for part in leading:
-            quorum._base.wishes.update(part._base.wishes)
-    else:
-        newest = [part for part in parts if part._decided == quorum._decided]
-        bases = [part._base.wishes for part in newest]
-        quorum._base.wishes = {
-            identity: wish for identity, wish in bases[0].items() if all(identity in one for one in bases)
-        }
-        for part in newest:
-            quorum._attempts += [attempt for attempt in part._attempts if attempt not in quorum._attempts]
-    quorum.has = bool(leading)
+    newest: dict[int, int] = {}
+    for part in parts:
+        for lineage, decided in part._decided.items():
+            newest[lineage] = max(decided, newest.get(lineage, 0))
+
+    def counts(base: _Base) -> bool:
+        return any(newest.get(lineage) == decided for lineage, decided in base.decided.items())
+
+    quorum.has = True
+    for part in parts:
+        for base in filter(counts, part._bases):
+            quorum.has = quorum.has and part.has
+            known = next((one for one in quorum._bases if one.decided == base.decided), None)
+            if known is None:
+                quorum._bases.append(_Base(dict(base.wishes), base.decided))
+            else:
+                known.wishes = {one: wish for one, wish in known.wishes.items() if one in base.wishes}
+        quorum._attempts += [one for one in filter(counts, part._attempts) if one not in quorum._attempts]
+    quorum._limit_attempts()
     quorum.look()
     return quorum
 

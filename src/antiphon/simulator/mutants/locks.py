@@ -39,7 +39,8 @@ def _without_a_new_number(original: Original) -> Original:
 def _of_whatever_is_left(original: Original) -> Original:
     def lost(told: Quorum, members: Any) -> None:
         original(told, members)
-        told._base.wishes = told._current()
+        for base in told._bases:
+            base.wishes = told._current()
         told._attempts = []
         told.look()
 
@@ -58,6 +59,16 @@ def _numbers_alone(original: Original) -> Original:
     return lambda base, current: 2 * len(current) > len(base.wishes)
 
 
+def _newest_lineage_alone(original: Original) -> Original:
+    def merged(parts: Any, members: Any, place: int) -> Quorum:
+        newest = max(place for part in parts for place in part._decided.values())
+        for part in parts:
+            part._bases = [base for base in part._bases if newest in base.decided.values()]
+        return original(parts, members, place)  # type: ignore[no-any-return]
+
+    return merged
+
+
 LOCKS: tuple[Mutant, ...] = (
     Mutant(
         "the last comes first", "a lock goes to the member that has waited for the shortest time",
@@ -73,7 +84,7 @@ LOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "numbers not raised by a merge", "after a merge the holder of a lock has a number that is no greater",
-        frozenset(("locks",)), locks, "merged", _without_a_new_number, "locks", shown_by=2,
+        frozenset(("locks",)), locks, "merged", _without_a_new_number, "locks", shown_by=3,
     ),
     Mutant(
         "a majority of whatever is left", "a part compares its size with its own after a loss",
@@ -86,5 +97,9 @@ LOCKS: tuple[Mutant, ...] = (
     Mutant(
         "newcomers vote", "members that have come since count for the half",
         frozenset(("quorum",)), quorum._Base, "has_enough", _numbers_alone, "locks", shown_by=7,
+    ),
+    Mutant(
+        "the newest lineage alone", "a part that has just begun gives another its quorum when they merge",
+        frozenset(("quorum", "locks")), quorum, "merged", _newest_lineage_alone, "locks", seeds=200, shown_by=181,
     ),
 )  # fmt: skip
