@@ -163,8 +163,9 @@ def test_newcomers_do_not_make_a_part_the_greater_one():
 
 
 def test_a_part_that_begins_anew_gives_no_other_its_quorum():
-    """Deviation: RMP's parts never meet again. The last member of a part leaves, so that the group is forgotten
-    there; one that joins then has a quorum of its own, and does not lend it to those who have lost theirs."""
+    """Deviation: RMP's parts never meet again. The last member of a part leaves, so that the group is
+    forgotten there; one that joins then has a quorum of its own, and does not lend it to those who have lost
+    theirs."""
     cluster, clients = with_quorum(5, MAJORITY)
     split(cluster, {0, 1, 2}, {3}, {4})
     cluster.leave(clients[4], "g")

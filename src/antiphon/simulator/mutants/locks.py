@@ -100,6 +100,7 @@ LOCKS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "the newest lineage alone", "a part that has just begun gives another its quorum when they merge",
-        frozenset(("quorum", "locks")), quorum, "merged", _newest_lineage_alone, "locks", seeds=200, shown_by=181,
+        frozenset(("quorum", "locks")), quorum, "merged", _newest_lineage_alone, "locks", seeds=200,
+        shown_by=181,
     ),
 )  # fmt: skip
