@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from antiphon import limits
-from antiphon.config import LinkConfig
+from antiphon.config import LinkConfig, OrderName
 from antiphon.core.effects import Outbox
 from antiphon.core.links.hop import HopLink
 from antiphon.core.links.link import Ends, LinkState, Signs
@@ -46,6 +46,20 @@ SEEDS = [
 @pytest.mark.parametrize(("scenario", "seed", "showed"), SEEDS)
 def test_a_seed_that_showed_a_bug_is_clean(scenario: str, seed: int, showed: str) -> None:
     outcome = run_seed(seed, scenario)
+    assert outcome.is_clean, f"{showed}, once\n{outcome.error}" + "\n".join(map(str, outcome.violations))
+
+
+CAUSAL = [
+    ("mixed", 1016, "adaptive", "sources that had fallen silent changed their roles for ever"),
+    ("mixed", 1029, "symmetric", "the oracle lost a past that went over two unreliable messages"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "seed", "order", "showed"), CAUSAL)
+def test_a_seed_with_causal_messages_that_showed_a_bug_is_clean(
+    scenario: str, seed: int, order: OrderName, showed: str
+) -> None:
+    outcome = run_seed(seed, scenario, order=order, causal=True)
     assert outcome.is_clean, f"{showed}, once\n{outcome.error}" + "\n".join(map(str, outcome.violations))
 
 

@@ -88,6 +88,21 @@ def test_a_silent_one_becomes_passive_once_others_send() -> None:
     assert site.wants(True) == Decision(Wish.PASSIVE, 1, Reason.SILENT)
 
 
+def test_one_that_became_passive_for_its_silence_stays_so_until_it_sends() -> None:
+    """Nobody sends any more: what it sent before the silence was about as much as the others sent."""
+    site = Site()
+    site.send(20, 100 * MS, busier=1)
+    site.others += limits.ROLE_BUSIER
+    site.now_us += 60 * SECOND
+    site.decider.look(site.sent, site.others, site.now_us)
+    assert site.wants(True) == Decision(Wish.PASSIVE, 1, Reason.SILENT)
+    site.decider.changed(site.now_us)
+    site.now_us += 60 * SECOND
+    assert site.wants(False, 1) is None
+    site.send(1, 0, busier=0)
+    assert site.wants(False, 1) == Decision(Wish.ACTIVE, 1, Reason.ALIKE)
+
+
 def test_a_role_is_kept_for_a_while() -> None:
     site = Site()
     site.send(20, 100 * MS, busier=100)

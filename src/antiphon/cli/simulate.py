@@ -234,12 +234,11 @@ def _print(report: dict[str, Any], summary: Summary, again: _Again) -> None:
 
 def _explained(outcome: Outcome, again: _Again) -> str:
     """The first violation of each property that this seed breaks, or the exception that ended it."""
+    repeat = f"  repeat: {_repeat(outcome, again)}"
     if outcome.error:
-        return (
-            f"seed {outcome.seed} ended in an exception:\n{outcome.error}  repeat: {_repeat(outcome, again)}"
-        )
+        return f"seed {outcome.seed} ended in an exception:\n{outcome.error}{repeat}"
     first = {violation.name: violation for violation in reversed(outcome.violations)}
-    return "\n".join(str(violation) for violation in reversed(first.values()))
+    return "\n".join([*map(str, reversed(first.values())), repeat])
 
 
 def _shrink(outcome: Outcome, again: _Again) -> None:

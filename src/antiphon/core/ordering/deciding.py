@@ -119,6 +119,7 @@ class Decider:
         is_busy = gap_us < delay_us * (100 - limits.ROLE_MARGIN_PERCENT) // 100
         if is_busy and others < 4 * limits.ROLE_BUSIER * own:  # seven messages may be close by chance
             return Wish.ACTIVE, Reason.BUSY
-        if own > 1 and 2 * others < limits.ROLE_BUSIER * own:
+        is_alike = own > 1 and 2 * others < limits.ROLE_BUSIER * own
+        if is_alike and not self._is_silent(now_us):  # or it would be passive again for its silence
             return Wish.ACTIVE, Reason.ALIKE
         return None

@@ -156,20 +156,28 @@ class _Needless:
         if speaker is None:
             return
         knows = self._knows_of(speaker, bundle[0])
-        self._take_loose(speaker, knows, record)
+        self._take_loose(speaker, record)
         self._pasts[bundle] = knows.copy()
         knows.newest[sender] = bundle[2]
 
-    def _take_loose(self, process: str, knows: _Past, sending: Record) -> None:
-        """Whoever may have got an unreliable message may know all that its sender knows by now."""
+    def _take_loose(self, process: str, sending: Record) -> None:
+        """Whoever may have got an unreliable message may know all that its sender knows by now, which may
+        have learnt it from unreliable messages, too."""
         assert sending.bundle is not None
-        left = []
-        for sent, got, sender in self._loose.get(process, ()):
-            if sent < sending.position:
-                knows.add(self._knows_of(sender, sending.bundle[0]))
-            if got > sending.position:
-                left.append((sent, got, sender))
-        self._loose[process] = left
+        view, position = sending.bundle[0], sending.position
+        sources: dict[str, set[str]] = {}
+        reached = [process]
+        while reached:
+            one = reached.pop()
+            if one not in sources:
+                sources[one] = {sender for sent, _, sender in self._loose.get(one, ()) if sent < position}
+                reached += sources[one]
+        for _ in range(len(sources) - 1):  # so far is the farthest source
+            for one, senders in sources.items():
+                for sender in senders:
+                    self._knows_of(one, view).add(self._knows_of(sender, view))
+        for one in sources:
+            self._loose[one] = [told for told in self._loose.get(one, ()) if told[1] > position]
 
     def _see(self, process: str, groups: set[str], event: Record) -> None:
         if event.bundle is not None and (not event.groups or not groups.isdisjoint(event.groups)):

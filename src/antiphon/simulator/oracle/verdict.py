@@ -25,11 +25,6 @@ class Violation(Struct, frozen=True):
     messages: tuple[Identity, ...]
     positions: tuple[int, ...]
 
-    @property
-    def repeat(self) -> str:
-        """The command that shows it again."""
-        return f"antiphon simulate --seeds {self.seed}-{self.seed} --scenario {self.scenario}"
-
     def __str__(self) -> str:
         messages = ", ".join(".".join(map(str, message)) for message in self.messages)
         positions = ", ".join(map(str, self.positions))
@@ -43,7 +38,6 @@ class Violation(Struct, frozen=True):
             parts.append(f"  messages: {messages}")
         if positions:
             parts.append(f"  positions: {positions}")
-        parts.append(f"  repeat: {self.repeat}")
         return "\n".join(parts)
 
 
