@@ -190,6 +190,30 @@ def check_minimum(minimum: Minimum | None) -> int:
     )
 
 
+Choice = Literal["agreed", "fifo", "arrival"]
+"""The order in which a member wants messages at the most, whatever their senders asked for."""
+DELIVERIES: dict[str, Service] = {
+    "agreed": Service.AGREED,
+    "fifo": Service.FIFO,
+    "arrival": Service.RELIABLE,
+}
+"""The services as which they come then."""
+
+
+def check_delivery(delivery: Choice | None) -> int:
+    """A choice as a number, 0 for none; otherwise a UsageError that says what was expected.
+
+    >>> check_delivery("fifo"), check_delivery(None)
+    (2, 0)
+    """
+    if delivery is None:
+        return 0
+    if isinstance(delivery, str) and delivery in DELIVERIES:
+        return int(DELIVERIES[delivery])
+    known = ", ".join(map(repr, DELIVERIES))
+    raise UsageError(f"delivery must be one of {known}, not {delivery!r}")
+
+
 def check_lock(name: str) -> str:
     """`name` if a lock may be called so."""
     return check_name(name, "lock", limits.LOCK_NAME_MAX_BYTES)

@@ -16,7 +16,7 @@ from antiphon.client._send_queue import SendQueue
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Reconnected
 from antiphon.errors import BadFrame, Disconnected, UsageError
-from antiphon.types import Minimum, check_group, check_lock, check_minimum
+from antiphon.types import Choice, Minimum, check_delivery, check_group, check_lock, check_minimum
 from antiphon.wire import frames
 
 CLOSED = "closed by this program"
@@ -58,7 +58,7 @@ class SessionBase(ABC):
         )
         self._calls = self._incoming.calls = ClientCalls(welcome.name, self._incoming.shows_views)
         self._locks = self._incoming.locks = LockTable(welcome.name)
-        self._groups: dict[str, int] = {}  # the minimum of each, in the order of joining
+        self._groups: dict[str, frames.Join] = {}  # how it joined each, in the order of joining
         self._asked: Counter[str] = Counter()
         """Joins and leaves asked for, by group."""
         self._release = release
@@ -126,15 +126,14 @@ class SessionBase(ABC):
         state = "closed" if self._closed else self._end_reason or away or "open"
         return f"<{type(self).__module__}.Session {self.name} at {self.address}: {state}>"
 
-    def _ask_join(self, group: str, minimum: Minimum | None = None) -> None:
-        check_group(group)
-        least = check_minimum(minimum)
+    def _ask_join(self, group: str, minimum: Minimum | None = None, delivery: Choice | None = None) -> None:
+        request = frames.Join(check_group(group), check_minimum(minimum), check_delivery(delivery))
         if group in self._groups:
             raise UsageError(f"this session has already joined {group!r}")
         if len(self._groups) >= limits.GROUPS_PER_SESSION_MAX:
             raise UsageError(f"a session may be in at most {limits.GROUPS_PER_SESSION_MAX:,} groups")
-        self._send_queue.control(frames.Join(group, least))
-        self._groups[group] = least
+        self._send_queue.control(request)
+        self._groups[group] = request
         self._asked[group] += 1
 
     def _ask_leave(self, group: str) -> None:
@@ -222,8 +221,8 @@ class SessionBase(ABC):
         self._incoming.go_on(opened.incoming, event)
         for group, asked in self._asked.items():
             self._incoming.effects[group] = asked - (group in self._groups)
-        for group, least in self._groups.items():
-            self._send_queue.control(frames.Join(group, least))
+        for request in self._groups.values():
+            self._send_queue.control(request)
         self._locks.reconnected(welcome.name)
         self._calls.reconnected(welcome.name, self._send_queue)
         self._socket, self._address, self._welcome = opened.socket, opened.address, welcome

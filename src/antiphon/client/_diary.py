@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import zlib
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from weakref import WeakSet
@@ -18,10 +19,10 @@ from weakref import WeakSet
 import msgspec
 
 from antiphon.client._ledger import BundleKey
-from antiphon.trace import Event, LockState, Record, ViewNumber
+from antiphon.trace import Event, LockState, Record, ViewNumber, chosen, delivered_as
 from antiphon.trace.scrolls import Scroll, session_scroll, wall_us
 from antiphon.trace.watcher import SERVICE_WORDS
-from antiphon.types import Left, Lock, LockChanged, Message, TransitionalSignal, View, ViewId
+from antiphon.types import DELIVERIES, Left, Lock, LockChanged, Message, TransitionalSignal, View, ViewId
 from antiphon.wire import frames
 
 FLUSH_EVERY_S = 0.2
@@ -31,6 +32,7 @@ FLUSH_BYTES = 256 * 1024
 ASKED = "disconnect"
 """The cause of an end that the session asked for and its daemon confirmed."""
 
+_DELIVERY_WORDS = {int(service): word for word, service in DELIVERIES.items()}
 _logger = logging.getLogger("antiphon.trace")
 _encode = msgspec.json.encode
 _open_diaries: WeakSet["Diary"] = WeakSet()
@@ -57,11 +59,14 @@ class Diary:
     ) -> None:
         self._scroll = scroll
         self._process = process
+        self._name = welcome.name
         self._daemon = welcome.daemon
         self._identity = b"%d,%d,%d," % (welcome.daemon_number, incarnation, welcome.session)
         self._sequence = 0
         """The number that the daemon will give to the last message, join, leave or request for a lock."""
         self._views: dict[str, ViewNumber] = {}
+        self._asked: dict[str, deque[str]] = {}  # by group, what was chosen with joins under way
+        self._chosen: dict[str, str] = {}  # by group, where that is something
         self._is_over = False
         self._unwritten_bytes = 0
         self._pen = threading.Lock()
@@ -82,6 +87,8 @@ class Diary:
             if isinstance(request, frames.Join):
                 record = self._record(Event.JOIN, (request.group,))
                 record.minimum = request.minimum
+                record.delivery = _DELIVERY_WORDS.get(request.delivery, "")
+                self._asked.setdefault(request.group, deque()).append(record.delivery)
                 self._scroll.append(record)
             elif isinstance(request, frames.Leave):
                 self._scroll.append(self._record(Event.LEAVE, (request.group,)))
@@ -109,6 +116,8 @@ class Diary:
         payloads = [message.payload for message in messages]
         word = SERVICE_WORDS[envelope.service]
         tail = b',"lts":%d}\n' % envelope.lts
+        if self._chosen:
+            word, tail = self._as_it_came(envelope.groups, word, envelope.lts)
         with self._pen:
             if self._is_over:
                 return
@@ -119,6 +128,14 @@ class Diary:
             if self._unwritten_bytes > FLUSH_BYTES:
                 self._flush()
 
+    def _as_it_came(self, groups: tuple[str, ...], word: str, lts: int) -> tuple[str, bytes]:
+        """The service as which a message came, and the end of its line, where this session has chosen."""
+        ways = [self._chosen.get(group, "") for group in groups if group in self._views]
+        delivery = "" if self._name in groups else chosen(ways)
+        came_as = delivered_as(word, delivery)
+        told = b',"delivery":"%b"' % delivery.encode() if delivery else b""
+        return came_as, b',"lts":%d%b}\n' % (lts, told)
+
     def took(self, event: View | LockChanged | TransitionalSignal | Left) -> None:
         """The application has reached a view, the change of a lock, a signal or the end of a membership."""
         with self._pen:
@@ -127,6 +144,10 @@ class Diary:
             if isinstance(event, LockChanged):
                 self._scroll.append(self._lock_record(event))
                 return
+            if event.group not in self._views:
+                asked = self._asked.get(event.group)
+                if asked and (delivery := asked.popleft()):
+                    self._chosen[event.group] = delivery
             self._views[event.group] = _number(event.id)
             if isinstance(event, View):
                 record = self._record(Event.VIEW, (event.group,))
@@ -134,6 +155,7 @@ class Diary:
                 record.transitional = event.transitional
                 record.changed = event.changed
                 record.cause = event.cause.value
+                record.delivery = self._chosen.get(event.group, "")
                 record.has_quorum = event.has_quorum
                 record.locks = tuple(map(_lock_state, event.locks))
             elif isinstance(event, TransitionalSignal):
@@ -141,6 +163,7 @@ class Diary:
             else:
                 record = self._record(Event.LEFT, (event.group,))
                 del self._views[event.group]
+                self._chosen.pop(event.group, None)
             self._scroll.append(record)
 
     def _lock_record(self, event: LockChanged) -> Record:

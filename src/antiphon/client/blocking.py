@@ -18,7 +18,7 @@ from antiphon.client.connecting import open_with, reconnect_plan_for
 from antiphon.client.events import Event
 from antiphon.errors import Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp, Minimum, Resilience, SlowPolicy, Time
+from antiphon.types import BatchStamp, Choice, Minimum, Resilience, SlowPolicy, Time
 from antiphon.wire import frames
 
 
@@ -36,7 +36,14 @@ class Session(ThreadedCalls):
 
     # Requests ---------------------------------------------------------------------------------------------
 
-    def join(self, group: str, *, minimum: Minimum | None = None, wait: bool = True) -> None:
+    def join(
+        self,
+        group: str,
+        *,
+        minimum: Minimum | None = None,
+        delivery: Choice | None = None,
+        wait: bool = True,
+    ) -> None:
         """Become a member of `group`; its first `View` stands in the stream where that happened.
 
         Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
@@ -45,10 +52,13 @@ class Session(ThreadedCalls):
         `minimum` is the least size of a part of the group that may go on: a number of members, "majority" or
         "all"; the greatest wish of all members counts. A view of a part that is too small says so
         (`has_quorum`), and `send` to the group raises NoQuorum until enough members are back.
+
+        With `delivery` messages to the group come earlier than their senders asked for: "agreed" does not wait
+        until others have them, "fifo" keeps only the order of each sender, "arrival" none.
         """
         with self._sending:
             self._wait_present()
-            self._ask_join(group, minimum)
+            self._ask_join(group, minimum, delivery)
             self._write()
         if wait:
             self._wait_effect(group)

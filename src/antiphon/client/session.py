@@ -31,7 +31,7 @@ from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Event
 from antiphon.errors import BadFrame, Disconnected, NoTime
 from antiphon.service import Service
-from antiphon.types import BatchStamp, Minimum, Resilience, Time
+from antiphon.types import BatchStamp, Choice, Minimum, Resilience, Time
 from antiphon.wire import frames
 
 WRITE_BYTES = limits.BUNDLE_TARGET_BYTES // 2
@@ -95,7 +95,14 @@ class Session(AsyncCalls):
 
     # Requests ---------------------------------------------------------------------------------------------
 
-    async def join(self, group: str, *, minimum: Minimum | None = None, wait: bool = True) -> None:
+    async def join(
+        self,
+        group: str,
+        *,
+        minimum: Minimum | None = None,
+        delivery: Choice | None = None,
+        wait: bool = True,
+    ) -> None:
         """Become a member of `group`; its first `View` stands in the stream where that happened.
 
         Returns when this session is a member, which takes the agreement of all sites; without `wait`, when
@@ -104,10 +111,13 @@ class Session(AsyncCalls):
         `minimum` is the least size of a part of the group that may go on: a number of members, "majority" or
         "all"; the greatest wish of all members counts. A view of a part that is too small says so
         (`has_quorum`), and `send` to the group raises NoQuorum until enough members are back.
+
+        With `delivery` messages to the group come earlier than their senders asked for: "agreed" does not wait
+        until others have them, "fifo" keeps only the order of each sender, "arrival" none.
         """
         while self._sends_wait:
             await self._wait_turn()
-        self._ask_join(group, minimum)
+        self._ask_join(group, minimum, delivery)
         self._push()
         if wait:
             await self._wait_effect(group)

@@ -60,6 +60,7 @@ from antiphon.core.membership.engine import Engine, earliest_us
 from antiphon.core.membership.states import State
 from antiphon.core.membership.suspicion import Suspicion
 from antiphon.core.observer import Observer
+from antiphon.core.ordering.early import Offer
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.order import Order
 from antiphon.core.ordering.stability import stamp_after
@@ -129,7 +130,7 @@ class Node:
         self.engine = self._engine_of(alone, alone.id, now_us)
         self.order: Order = self.engine.order
         """The order of the installed view."""
-        self.delivery.histories = self.engine.histories
+        self._deliver_in(self.engine)
         self._origin = self._origin_in(self.engine)
         self._new_origin = self._origin  # of the view that is being formed, if one is
         self._passage = WorkingPassage(self, alone.id, self._origin)
@@ -303,6 +304,8 @@ class Node:
             self.frames.append(((session,), self.time.answer(request, now_us), None))
             return
         self.requests.control(client, request)
+        if isinstance(request, frames.Join) and request.delivery:
+            self._choices_changed()
         if client.is_leaving:
             self.stop_listening(client)
         self.is_settled = False
@@ -343,6 +346,8 @@ class Node:
         self.backpressure.caught_up(session.number)
         self.sessions.dropping.discard(session.number)
         self.delivery.changed()
+        if session.wished:
+            self._choices_changed()
 
     def _session(self, number: int) -> Session:
         session = self.sessions.get(number)
@@ -431,6 +436,7 @@ class Node:
             dispatcher=self._dispatcher, merging=self.regrouping.merging, observer=self._observer,
         )  # fmt: skip
         self.delivery.histories = self._changeover = None
+        self.delivery.begin_view(None)
         self.regrouping.leave(transition)
         self._commitment = Commitment(self.me)
         self.engine, self.order = changeover.new, changeover.new.order
@@ -450,11 +456,23 @@ class Node:
 
     def ended(self, transition: Transition) -> None:
         """Everything of the old view is done."""
-        self.delivery.histories = self.engine.histories
+        self._deliver_in(self.engine)
         if transition.dropped_bundles:
             self.counters["bundle: after a hole"] += transition.dropped_bundles
         if self._observer is not None:
             self._observer.installed(self.view, tuple(sorted(transition.recovery.together)))
+
+    def _deliver_in(self, engine: Engine) -> None:
+        """What is delivered from now on is of this view."""
+        self.delivery.histories = engine.histories
+        self.delivery.begin_view(engine.order)
+        self._choices_changed()
+
+    def _choices_changed(self) -> None:
+        """Sessions here may have chosen other services."""
+        order, wished = self.delivery.order, self.sessions.wished
+        if order is not None and (wished or order.early.is_active):
+            order.early.choose(wished, order.undelivered_now())
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
         """The groups have entered a state that observers are told of."""
@@ -549,6 +567,7 @@ class Node:
             if not order.ready:
                 return
             entry = order.ready.popleft()
+            assert isinstance(entry, Entry), "nobody is offered anything of a view that is not installed"
             had_state = changeover.recovery is not None
             try:
                 changeover.take(entry, self.membership.rounds.current, now_us)
@@ -584,8 +603,8 @@ class Node:
         if order.own_stable:
             self.delivery.tell_accepted(order.own_stable)
 
-    def _deliver(self, entry: Entry) -> Work | None:
-        """A bundle of the installed view has its turn."""
+    def _deliver(self, entry: Entry | Offer) -> Work | None:
+        """A bundle of the installed view has its turn, or is offered before it."""
         return self._dispatcher.deliver(entry, self._passage)
 
     @property

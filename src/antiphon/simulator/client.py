@@ -17,10 +17,10 @@ from msgspec import Struct
 from antiphon.config import Settings
 from antiphon.core.node import Node
 from antiphon.service import Service
-from antiphon.trace import Event, Identity, LockState, Record, ViewNumber
+from antiphon.trace import Event, Identity, LockState, Record, ViewNumber, chosen, delivered_as
 from antiphon.trace.bearers import Bearers
 from antiphon.trace.watcher import SERVICE_WORDS
-from antiphon.types import Lock, LockCause, LockChanged, Message, Resilience, ViewId
+from antiphon.types import DELIVERIES, Lock, LockCause, LockChanged, Message, Resilience, ViewId
 from antiphon.wire import bundle, frames
 from antiphon.wire.calls import CallMark, encode_mark, mark_of
 from antiphon.wire.extensions import CALL, Extension
@@ -136,18 +136,22 @@ class Client:
         ] = {}  # by group and private name, as its last view means it
         self.joining: set[str] = set()
         self._views_of: dict[tuple[str, ...], tuple[ViewNumber | None, ...]] = {}
+        self._chosen: dict[str, deque[str]] = {}  # by group, the choices of joins that have not taken effect
+        self._choices: dict[str, str] = {}  # those that have
         self._names_of: dict[tuple[str, ...], bytes] = {}
         self.calling: Calling | None = None
         """What it has to do with calls, if anything."""
 
     # What the application asks ----------------------------------------------------------------------------
 
-    def join(self, group: str, minimum: int = 0) -> None:
+    def join(self, group: str, minimum: int = 0, delivery: str = "") -> None:
         self.joining.add(group)
         self.wanted.add(group)
+        self._chosen.setdefault(group, deque()).append(delivery)
         record = self._record(Event.JOIN, (group,))
         record.minimum = minimum
-        self._ask(frames.Join(group, minimum), [record])
+        record.delivery = delivery
+        self._ask(frames.Join(group, minimum, DELIVERIES[delivery] if delivery else 0), [record])
 
     def lock(self, group: str, name: str, waits: bool) -> None:
         self.locks.add((group, name))
@@ -277,6 +281,8 @@ class Client:
         elif isinstance(output, frames.ViewFrame):
             view = output.view
             meant = partial(self._bearers.meant, self.daemon, view)
+            if view.group not in self.views:
+                self._choices[view.group] = self._chosen[view.group].popleft()
             self.views[view.group] = _number(view.id)
             self.joining.discard(view.group)
             self._views_of.clear()
@@ -288,6 +294,7 @@ class Client:
                     members=meant(view.members),
                     transitional=meant(view.transitional),
                     changed=meant(view.changed), cause=view.cause.value,
+                    delivery=self._choices[view.group],
                     has_quorum=view.has_quorum,
                     locks=tuple(self._lock_state(view.group, lock) for lock in view.locks),
                 )
@@ -344,13 +351,22 @@ class Client:
     def _deliver(self, deliveries: list[Delivery], now_us: int) -> None:
         records = self._records
         views = self._views(deliveries[0][2])
+        delivery = self._choice(deliveries[0][2])
         for message, service, groups, checksum, lts in deliveries:
+            came_as = delivered_as(service, delivery)
             records.append(
                 Record(
                     len(records), now_us, Event.DELIVER, self.daemon, self.process, groups, views, message, 1,
-                    service, checksum, lts=lts,
+                    came_as, checksum, lts=lts, delivery=delivery,
                 )
             )  # fmt: skip
+
+    def _choice(self, groups: tuple[str, ...]) -> str:
+        """What this client chose for messages to these groups."""
+        if not any(self._choices.values()):
+            return ""
+        ways = [self._choices.get(group, "") for group in groups if group in self.views]
+        return "" if self.name in groups else chosen(ways)
 
     def _views(self, groups: tuple[str, ...]) -> tuple[ViewNumber | None, ...]:
         views = self._views_of.get(groups)

@@ -54,6 +54,8 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     """Probability that a join or leave is asked for before the one before it has taken effect."""
     minimum: int = 0
     """The least size of a part that it wishes with its joins, as in `types.check_minimum`."""
+    deliveries: tuple[str, ...] = ()
+    """What it chooses with its joins, by chance one of these, of which "" is none; nothing unless told."""
     locks: tuple[str, ...] = ()
     """Locks that it may ask for, in any of its groups."""
     locking: float = 0.0

@@ -37,6 +37,7 @@ class Actor:
         self._heirs: Random = world.chance(f"names of client {name}")
         self._names: Names = {} if names is None else names
         self._locking: Random = world.chance(f"locks of client {name}")
+        self._choosing: Random = world.chance(f"choices of client {name}")
         # Messages are the same however they are divided into bundles.
         self._division: Random = world.chance(f"bundles of client {name}")
         self._asking: Random = world.chance(f"resilience of client {name}")
@@ -101,10 +102,15 @@ class Actor:
         self._sessions += 1
         self._client = client
         for group in random.sample(habits.groups, min(habits.joins, len(habits.groups))):
-            client.join(group, habits.minimum)
+            client.join(group, habits.minimum, self._choice())
         if self._calling is not None:
             self._calling.begin(client)
         self._world.settle(self._daemon)
+
+    def _choice(self) -> str:
+        """What it chooses with its next join."""
+        deliveries = self._habits.deliveries
+        return self._choosing.choice(deliveries) if deliveries else ""
 
     def _former_name(self) -> str | None:
         """The name of a session that has ended, or is about to, for the one that begins now."""
@@ -173,7 +179,7 @@ class Actor:
                 if group in client.wanted:
                     client.leave(group)
                 else:
-                    client.join(group, self._habits.minimum)
+                    client.join(group, self._habits.minimum, self._choice())
             return
         settled = [
             group
@@ -185,7 +191,7 @@ class Actor:
             if group in client.wanted:
                 client.leave(group)
             else:
-                client.join(group, self._habits.minimum)
+                client.join(group, self._habits.minimum, self._choice())
 
     def _send(self, client: Client) -> None:
         random = self._random

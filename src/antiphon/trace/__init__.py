@@ -15,6 +15,8 @@ from antiphon.trace.records import (
     LockState,
     Record,
     ViewNumber,
+    chosen,
+    delivered_as,
 )
 from antiphon.trace.runs import Trace, read
 
@@ -33,6 +35,8 @@ __all__ = [
     "Record",
     "Trace",
     "ViewNumber",
+    "chosen",
+    "delivered_as",
     "merge",
     "read",
 ]

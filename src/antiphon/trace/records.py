@@ -9,6 +9,7 @@ of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership
 `finished`. The file format is described in docs/reference/trace.md.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -68,6 +69,35 @@ class Event(StrEnum):
     RESTORED = "restored"
 
 
+DELIVERED_AS = {"agreed": "agreed", "fifo": "fifo", "arrival": "reliable"}
+"""What a member may choose, and the service as which it gets messages then, at the most."""
+_STRENGTH = {
+    service: place
+    for place, service in enumerate(("unreliable", "reliable", "fifo", "causal", "agreed", "safe"))
+}
+
+
+def chosen(deliveries: Iterable[str]) -> str:
+    """What counts for a message that reaches a member in several ways: the greatest of its choices, each ""
+    where it has made none.
+
+    >>> chosen(["fifo", "agreed"]), chosen(["fifo", ""])
+    ('agreed', '')
+    """
+    return max(
+        deliveries, key=lambda one: _STRENGTH[DELIVERED_AS[one]] if one else len(_STRENGTH), default=""
+    )
+
+
+def delivered_as(service: str, delivery: str) -> str:
+    """The service as which a member gets a message.
+
+    >>> delivered_as("safe", "fifo"), delivered_as("reliable", "fifo"), delivered_as("safe", "")
+    ('fifo', 'reliable', 'safe')
+    """
+    return min(service, DELIVERED_AS[delivery], key=_STRENGTH.__getitem__) if delivery else service
+
+
 OF_LOCKS_AND_CALLS = frozenset(
     (Event.LOCK, Event.UNSENT, Event.CALLED, Event.EXECUTED, Event.ANSWERED, Event.FINISHED)
 )
@@ -110,6 +140,10 @@ class Record(Struct, omit_defaults=True, gc=False):
     """View: who came or went; lock: who asked."""
     minimum: int = 0
     """Join: the least size of a part that may go on, as the process wishes it: -1 a majority, -2 all."""
+    delivery: str = ""
+    """Join: the order in which the process wants messages at the most: "agreed", "fifo" or "arrival". View: the
+    same, as it was when the process joined. Deliver: the same, if the message came by such a choice; then
+    `service` is the one as which it came."""
     has_quorum: bool = True
     """View: whether the group may go on."""
     locks: tuple[LockState, ...] = ()

@@ -29,6 +29,8 @@ class GroupEvent(Struct, frozen=True, omit_defaults=True):
     """With "disconnect": the sessions that are over, where several of a daemon are at the same time."""
     minimum: int = 0
     """With "join": the least size of a part of the group that may go on, as in `types.check_minimum`."""
+    delivery: int = 0
+    """With "join": the service with which the session wants messages at the most, or 0: as they are sent."""
     lock: str = ""
     """With "lock" and "unlock": its name."""
     wait: bool = True

@@ -69,6 +69,8 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     group: str
     minimum: int = 0
     """The least size of a part of the group that may go on: `types.MAJORITY`, `types.ALL`, a number, or 0."""
+    delivery: int = 0
+    """The service with which it wants messages at the most (`types.DELIVERIES`), or 0: as they are sent."""
 
 
 class Leave(Struct, frozen=True, tag="leave"):

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
-from antiphon.core.groups.delivery import Delivery
+from antiphon.core.groups.delivery import Delivery, in_place
 from antiphon.core.groups.membership import Mark
 from antiphon.core.groups.merging import Merging
 from antiphon.core.observer import Observer
+from antiphon.core.ordering.early import Offer
 from antiphon.core.ordering.entry import Entry
 from antiphon.errors import BadFrame
 from antiphon.types import ViewId
-from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Flag
 from antiphon.wire.events import GroupEvent, HostedGroup, is_last_of_groups, parse_event, parse_groups
 
@@ -65,9 +65,14 @@ class Dispatcher:
         self._observer = observer
         self._counters = counters
 
-    def deliver(self, entry: Entry, passage: Passage) -> Work | None:
-        """One bundle has its turn. What is returned is work that comes before the next bundle: the groups are
+    def deliver(self, entry: Entry | Offer, passage: Passage) -> Work | None:
+        """One bundle has its turn, or is offered to members that chose less. What is returned is work that comes before the next bundle: the groups are
         complete, and are put together (`Passage.merging` is over when it is done)."""
+        if isinstance(entry, Offer):
+            if not passage.drops:
+                self._delivery.offer(entry.entry, entry.level)
+            passage.spend(1)
+            return None
         header = entry.header
         flags = header.flags
         if not flags & _DAEMON_FLAGS:
@@ -77,10 +82,9 @@ class Dispatcher:
             passage.before_message(entry)
             if self._observer is not None:
                 self._observer.delivered(passage.view_id, header, entry.place)
-            bundle = entry.bundle
-            if entry.place != header.lts:
-                bundle = bundles.at_place(bundle, entry.place)
-            self._delivery.message(header.daemon, header, bundle)
+            self._delivery.message(header.daemon, header, in_place(entry), entry.handed)
+            if self._delivery.is_behind:
+                self._delivery.passed(entry)
             passage.spend(1)
         elif flags & NOT_FOR_MEMBERS:
             return None

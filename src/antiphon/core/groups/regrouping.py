@@ -21,6 +21,7 @@ from antiphon.core.groups.membership import Membership
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.states import TRANSITIONS, GroupReason, GroupState
 from antiphon.core.groups.transition import Transition
+from antiphon.core.ordering.early import Offer
 from antiphon.core.ordering.entry import Entry
 from antiphon.wire.bundle import Draft
 from antiphon.wire.events import HostedGroup, groups_bundle
@@ -87,7 +88,7 @@ class Regrouping:
         """So much was done."""
         self._left_steps -= steps
 
-    def deliver(self, ready: deque[Entry], deliver: Callable[[Entry], Work | None]) -> bool:
+    def deliver(self, ready: deque[Entry | Offer], deliver: Callable[[Entry | Offer], Work | None]) -> bool:
         """Deliver what may be, as far as the slice goes, but never let too much of it wait; whether that was
         all."""
         while ready and self._work is None:
@@ -98,7 +99,9 @@ class Regrouping:
                 self._begin(work, self._merged)
         return not ready
 
-    def deliver_rest(self, ready: deque[Entry], deliver: Callable[[Entry], Work | None]) -> None:
+    def deliver_rest(
+        self, ready: deque[Entry | Offer], deliver: Callable[[Entry | Offer], Work | None]
+    ) -> None:
         """The view stops: deliver all that may be."""
         self.finish()
         while ready:

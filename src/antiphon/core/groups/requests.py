@@ -6,8 +6,10 @@ from antiphon import limits
 from antiphon.core.groups.delivery import Frames
 from antiphon.core.groups.sessions import Pending, Session, Sessions
 from antiphon.errors import BadFrame, UsageError
+from antiphon.service import Service
 from antiphon.types import (
     ALL,
+    DELIVERIES,
     PRIORITY_MAX,
     SLOW_POLICIES,
     SlowPolicy,
@@ -122,7 +124,7 @@ class Requests:
     def control(self, session: Session, request: frames.FromClient) -> None:
         """Queue what a control frame asks for, or tell the session why not."""
         if isinstance(request, frames.Join):
-            self._join(session, request.group, request.minimum)
+            self._join(session, request)
         elif isinstance(request, frames.Leave):
             self._leave(session, request.group)
         elif isinstance(request, frames.AskLock):
@@ -134,7 +136,8 @@ class Requests:
         else:
             self._problem(session, "unexpected", f"{type(request).__name__} is not possible now")
 
-    def _join(self, session: Session, group: str, minimum: int) -> None:
+    def _join(self, session: Session, request: frames.Join) -> None:
+        group, minimum, delivery = request.group, request.minimum, request.delivery
         try:
             check_group(group)
         except UsageError as error:
@@ -142,6 +145,8 @@ class Requests:
             return
         if not ALL <= minimum <= limits.MINIMUM_MAX:
             self._problem(session, "minimum", f"no group has a quorum of {minimum}")
+        elif delivery and delivery not in DELIVERIES.values():
+            self._problem(session, "delivery", f"a member cannot choose the service {delivery}")
         elif group in session.groups:
             self._problem(session, "already-joined", f"this session has joined {group!r} already")
         elif len(session.groups) >= limits.GROUPS_PER_SESSION_MAX:
@@ -150,7 +155,9 @@ class Requests:
         else:
             session.joins_asked += 1
             session.groups[group] = session.joins_asked
-            self._put(session, GroupEvent("join", group, minimum=minimum))
+            if delivery:
+                session.wished.add(Service(delivery))
+            self._put(session, GroupEvent("join", group, minimum=minimum, delivery=delivery))
 
     def _leave(self, session: Session, group: str) -> None:
         if group not in session.groups:

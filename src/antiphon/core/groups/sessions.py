@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.groups.backlog import Lag
+from antiphon.service import Service
 from antiphon.types import PRIORITY_MAX, SlowPolicy, private_name
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Header
@@ -77,6 +78,11 @@ class Session:
         self.input_bytes = 0
         self.groups: dict[str, int] = {}
         """Groups it asked to join and did not ask to leave -> which of its joins that was."""
+        self.wished: set[Service] = set()
+        """The services that it has chosen with its joins."""
+        self.ceilings: dict[str, Service] = {}
+        """The service that it wants at the most in each group where it chose one, as its last join there that
+        has taken effect says."""
         self.locks: set[tuple[str, str]] = set()
         """Group and name of the locks that it has asked for and not given back."""
         self.joins_asked = 0
@@ -185,6 +191,12 @@ class Sessions:
         self._names.pop(session.name, None)
         self._sessions.pop(session.number, None)
         self.viewers.discard(session.number)
+
+    @property
+    def wished(self) -> frozenset[Service]:
+        """The services that sessions here have chosen with their joins."""
+        staying = (session.wished for session in self._sessions.values() if not session.is_leaving)
+        return frozenset[Service]().union(*staying)
 
     def drop(self, number: int, messages: int, size_bytes: int) -> None:
         """An unreliable bundle is not given to a session that is behind."""

@@ -379,6 +379,8 @@ class AdaptiveOrder(SymmetricOrder):
         self._vouch_again()
         while self._deliver_next():
             pass
+        if self.early.is_active:
+            self.early.agreed(self._certain())
         if self.causal.is_active:
             self.causal.reach(self._done_line)
         self._forget_stable()
@@ -422,15 +424,10 @@ class AdaptiveOrder(SymmetricOrder):
         place, header, lines = entry.place, entry.header, self.lines
         if not self._has_tickets and not header.extensions and not header.flags & _DAEMON_FLAGS:
             return header.service is not SAFE or place <= lines.stable
-        gap = self.book.first_gap()
-        if self.contiguous(entry.source) < header.number or (gap is not None and gap <= place):
+        if not self._is_behind_all(entry):
             return False
         if header.flags & Flag.ORDER:
             return True
-        if not self.dependencies.is_met(place):
-            return False
-        if header.flags & _GROUPS_FLAGS and place > self._lines.come:
-            return False
         ticket = self.book.of(entry) if needs_ticket(header) else None
         if header.service is SAFE:
             return place <= lines.stable if ticket is None else 0 < ticket.confirmed_lts <= lines.stable
@@ -444,6 +441,26 @@ class AdaptiveOrder(SymmetricOrder):
         if self._lines.come < held_lts:  # arus will not pass it soon
             self.resilience.reached_early(entry)
         return True
+
+    def _is_behind_all(self, entry: Entry) -> bool:
+        """Whether nothing can come any more that belongs before a bundle up to the agreed line."""
+        place, header = entry.place, entry.header
+        gap = self.book.first_gap()
+        if self.contiguous(entry.source) < header.number or (gap is not None and gap <= place):
+            return False
+        if header.flags & Flag.ORDER:
+            return True
+        return self.dependencies.is_met(place) and not (
+            header.flags & _GROUPS_FLAGS and place > self._lines.come
+        )
+
+    def _is_certain(self, entry: Entry) -> bool:
+        """See `symmetric.SymmetricOrder`. A ticket may still be lost with the view, unless its source has
+        confirmed it."""
+        if not self._is_behind_all(entry):
+            return False
+        ticket = self.book.of(entry) if needs_ticket(entry.header) else None
+        return ticket is None or self.book.is_certain(entry, ticket, self.lines.stable)
 
     @property
     def _has_tickets(self) -> bool:

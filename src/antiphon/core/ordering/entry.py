@@ -33,6 +33,10 @@ class Entry(Struct, eq=False):
     writes it."""
     history: History | None = None
     """What comes before it in its sender's past, where that is told."""
+    reached: int = 0
+    """The greatest service whose promises it keeps here already, though it is not delivered (`early`)."""
+    handed: tuple[int, ...] = ()
+    """Sessions of this daemon that have got it, because they chose less."""
     resent: int = 0
     """Mask of the daemons to which it was retransmitted because they joined its group meanwhile."""
 

@@ -26,6 +26,7 @@ from antiphon.wire.packet import Skip, Update
 
 if TYPE_CHECKING:
     from antiphon.core.ordering.causal import CausalQueue
+    from antiphon.core.ordering.early import EarlyQueue, Offer
     from antiphon.core.ordering.resilience import Resilience
 
 Sender = tuple[int, int]
@@ -97,8 +98,9 @@ class Order(Protocol):
     """The source of this daemon's bundles: the first daemon of its segment."""
     lines: Lines
     """How far each source has come."""
-    ready: deque[Entry]
-    """Bundles in the order of their delivery, each with its place; the owner takes them."""
+    ready: deque["Entry | Offer"]
+    """Bundles in the order of their delivery, each with its place, and offers to members that chose less; the
+    owner takes them."""
     own_stable: dict[int, int]
     """Sessions of this daemon -> sequence of their newest message that has come to be everywhere; the owner
     takes them."""
@@ -111,6 +113,8 @@ class Order(Protocol):
     """Called with the header of each bundle when it comes in."""
     causal: "CausalQueue"
     """The bundles that have histories: those whose past is done are delivered ahead of their places."""
+    early: "EarlyQueue"
+    """What members that chose less are offered before it is delivered."""
     resilience: "Resilience"
     """The bundles that wait, in their places, until enough daemons hold them."""
 
@@ -302,6 +306,9 @@ class Order(Protocol):
 
     def retained(self) -> list[Entry]:
         """Everything that is not known to be everywhere."""
+
+    def undelivered_now(self) -> list[Entry]:
+        """What has come and is not delivered, while the view works."""
 
     def undelivered(self, promised: Set[int]) -> list[Entry]:
         """Everything that was not delivered, in the agreed order: after the recovery each has its place. No

@@ -14,12 +14,13 @@ Checked by: tests/paper/test_ordering.py, the oracle's order rules in the simula
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import takewhile
 
 from antiphon import limits
 from antiphon.core.ordering.causal import CausalQueue
+from antiphon.core.ordering.early import EarlyQueue, Offer
 from antiphon.core.ordering.ending import SymmetricEnding
 from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.fifo import Chain
@@ -29,13 +30,15 @@ from antiphon.core.ordering.sources import Source
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, state_of
 from antiphon.core.overlay.topology import Segment
-from antiphon.service import CAUSAL, RELIABLE, SAFE
+from antiphon.service import AGREED, CAUSAL, RELIABLE, SAFE
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import Skip, Update
 
 _CLAIMS_MAX = 64
 _DAEMON_FLAGS = ~Flag.CLIENT
+_CHANGES = Flag.EVENT | Flag.GROUPS | Flag.ORDER
+"""Bundles that change who gets those after them, or the order itself."""
 
 
 class SymmetricOrder:
@@ -72,7 +75,7 @@ class SymmetricOrder:
         self.needs_lts = start
         self.needs_aru = start
         self.came = 0
-        self.ready: deque[Entry] = deque()
+        self.ready: deque[Entry | Offer] = deque()
         self.retained_bytes = 0
         self.largest_bytes = 0
         self.observer: Callable[[Header], None] | None = None
@@ -92,6 +95,7 @@ class SymmetricOrder:
         self.moved = False
         """Whether anything came in since `advance`."""
         self.causal = CausalQueue(site, self._deliver)
+        self.early = EarlyQueue(self.ready, self.contiguous)
         self.resilience = Resilience(me, segments, range(len(segments)) if sites is None else sites)
 
     # The clock --------------------------------------------------------------------------------------------
@@ -227,17 +231,23 @@ class SymmetricOrder:
         else:
             source.ahead[number] = (number, header.lts, header.aru)
             self._catch_up(entry.source, source)
+        if self.early.is_active:
+            self.early.came(entry, in_order)
         self._place(entry, in_order)
         if entry.history is not None:
             self.causal.came(entry, entry.history, self._may_overtake(entry, in_order))
         if source.blocked:
             self._retry(source)
+        if self.early.is_active:
+            self.early.retry(entry.source)
         return True
 
     def receive_late(self, entry: Entry) -> None:
         """See `order.Order`. It belongs after that join, so it keeps to the agreed order whatever its
         service."""
         self._keep(entry)
+        if self.early.is_active:
+            self.early.came(entry, in_order=True)
         self._place(entry, in_order=True)
         self.causal.came_late(entry.header.lts)
 
@@ -252,6 +262,8 @@ class SymmetricOrder:
         self._catch_up(skip.source, source)
         if source.blocked:
             self._retry(source)
+        if self.early.is_active:
+            self.early.retry(skip.source)
 
     def update(self, update: Update) -> None:
         """A source announces where it stands."""
@@ -272,6 +284,7 @@ class SymmetricOrder:
             self._chains.pop(sender, None)
             blocked.discard(sender)
         self.causal.forget(senders)
+        self.early.forget(senders)
 
     def saw_unreliable(self, header: Header) -> None:
         """An unreliable bundle came in: what its receivers send next comes after what its sender had seen."""
@@ -434,9 +447,30 @@ class SymmetricOrder:
             heappop(order)
             self.delivered_line = place
             self._deliver(entry)
+        if self.early.is_active:
+            self.early.agreed(self._certain())
         if self.causal.is_active:
             self.causal.reach(self._done_line)
         self._forget_stable()
+
+    def _certain(self) -> Iterator[Entry]:
+        """What is not delivered although its place is certain: it waits until others have it, or is behind
+        what does. Events of groups end it."""
+        agreed = self.lines.agreed
+        waiting = [entry for entry in self.undelivered_now() if 0 < entry.place <= agreed]
+        for entry in sorted(waiting, key=lambda entry: entry.place):
+            if entry.header.flags & _CHANGES or not self._is_certain(entry):
+                return
+            if entry.reached < AGREED and not entry.header.flags & _DAEMON_FLAGS:
+                yield entry
+
+    def _is_certain(self, entry: Entry) -> bool:
+        """Whether a bundle up to the agreed line has the place that it will be delivered in."""
+        return True
+
+    def undelivered_now(self) -> list[Entry]:
+        """See `order.Order`."""
+        return [entry for _, entry in self._retained if not entry.delivered]
 
     def _forget_stable(self) -> list[Entry]:
         """Forget what is delivered and known to be everywhere, and tell what that was."""
@@ -508,6 +542,8 @@ class SymmetricOrder:
         entry.chain = None
         self.ready.append(entry)
         chain.delivered(entry, self._sources[entry.source].contiguous)
+        if self.early.is_active:
+            self.early.delivered(entry)
         if self.causal.is_active:
             self.causal.handed_up(entry)
         return chain
@@ -517,6 +553,7 @@ class SymmetricOrder:
     def stop(self) -> None:
         """The view has stopped: whatever comes now is delivered at its end, in the agreed order."""
         self.causal.stop()
+        self.early.stop()
         for number, source in self._sources.items():
             source.blocked.clear()
             if self._greatest(number, source) > source.contiguous + limits.OUTSTANDING_MAX:

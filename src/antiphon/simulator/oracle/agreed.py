@@ -9,6 +9,7 @@
 - After the signal, gaps are for what the lost ones sent: the messages of those who come along are there (part
   4). Here the timestamps of the bundles say what comes before.
 
+Members that chose less than this order are left out.
 Processes that are not told of views do not know in which one they deliver: `one_order` and `reliable` speak
 of them. Between daemons, parts 3 and 4 are about all bundles of the view, whatever their service. A group
 that had an early signal is judged on its own there.
@@ -40,6 +41,8 @@ def _look(trace: Trace) -> Iterator[Finding]:
         partial: list[Sequence] = []
         signalled: dict[ViewNumber | None, list[Sequence]] = {}
         for term in terms:
+            if not term.has_order:
+                continue
             sequence = _sequence(trace, term)
             if term.is_cut_short:
                 partial.append(sequence)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from antiphon.simulator.oracle.daemons import daemon_terms, history, name
 from antiphon.simulator.oracle.verdict import Finding, Property, at
-from antiphon.trace import Event, Record, Trace, promises
+from antiphon.trace import Event, Record, Trace, delivered_as, promises
 
 
 def _look(trace: Trace) -> Iterator[Finding]:
@@ -17,7 +17,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
             yield at(record, "delivered, but not sent before")
         elif sent.checksum != record.checksum:
             yield at(record, "the payload is not the one that was sent")
-        elif sent.groups != record.groups or sent.service != record.service:
+        elif sent.groups != record.groups or record.service != delivered_as(sent.service, record.delivery):
             yield at(record, "its groups or its service are not those it was sent with")
         elif sent.self_discard and sent.process == record.process:
             yield at(record, "came back to a sender that did not want it")

@@ -29,6 +29,11 @@ class Term(Struct, eq=False):
     """The next view, the end of the membership or of the session; None if the run ended first."""
 
     @property
+    def has_order(self) -> bool:
+        """Whether ordered messages to the group come in their order: the process did not choose less."""
+        return self.start.delivery not in ("fifo", "arrival")
+
+    @property
     def next_view(self) -> ViewNumber | None:
         """The view that followed, even if this process had left with it; None if it saw none."""
         if self.end is None or self.end.event is Event.DISCONNECT:

@@ -36,7 +36,8 @@ def _look(trace: Trace) -> Iterator[Finding]:
 
 def _compare(trace: Trace, together: list[Term]) -> Iterator[Finding]:
     """Compare those who went on together with the first of them who had the signal."""
-    first = next(term for term in together if term.signal is not None)
+    signalled = [term for term in together if term.signal is not None]
+    first = next((term for term in signalled if not term.start.delivery), signalled[0])
     assert first.signal is not None
     before, after = _ordered(trace, first.before_signal), _ordered(trace, first.after_signal)
     for term in together:
@@ -47,6 +48,8 @@ def _compare(trace: Trace, together: list[Term]) -> Iterator[Finding]:
                 (first.process, term.process),
                 positions=(first.signal.position,),
             )
+            continue
+        if term.start.delivery:
             continue
         for ours, theirs, when in (
             (_ordered(trace, term.before_signal), before, "before"),

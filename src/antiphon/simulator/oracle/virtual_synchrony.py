@@ -5,6 +5,9 @@ of views that others have behind them. Taken literally the property would then a
 that left before the message was even sent, or that were cut off in a later view, before it reached them. So
 for these services it speaks of processes that stay, and whose daemons went on together from the daemon view
 in which the message was sent. Between daemons the property holds as it is written, for every service.
+
+What a member got early, because it chose less than an order, others need not get: it may be dropped at the end
+of its view, because it follows a hole. Whatever others get it gets, too.
 """
 
 from collections.abc import Iterator
@@ -31,7 +34,9 @@ def _look(trace: Trace) -> Iterator[Finding]:
 def _compare(trace: Trace, together: list[Term]) -> Iterator[Finding]:
     union: dict[Identity | None, Record] = {}
     for term in together:
-        union.update((record.message, record) for record in term.delivered)
+        for record in term.delivered:
+            if record.message not in union or not record.delivery:
+                union[record.message] = record
     for term in together:
         missing = union.keys() - trace.delivered[term.process]
         for message in sorted(message for message in missing if message is not None):
@@ -48,7 +53,7 @@ def _compare(trace: Trace, together: list[Term]) -> Iterator[Finding]:
 
 def _is_owed(trace: Trace, term: Term, message: Identity, record: Record) -> bool:
     """Whether a message that a companion delivered, in `record`, had to come to the process of `term`."""
-    if is_kept_from(trace, term.process, message):
+    if is_kept_from(trace, term.process, message) or record.delivery in ("fifo", "arrival"):
         return False
     if record.service in ORDERED_SERVICES:
         return True

@@ -10,6 +10,7 @@ from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
     calls,
+    choices,
     clocks,
     crowds,
     decisions,
@@ -82,6 +83,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "tokens": tokens.tokens,
     "calls": calls.calls,
     "decisions": decisions.decisions,
+    "choices": choices.choices,
 }
 
 
