@@ -121,7 +121,8 @@ class Delivery:
                 self._choosers.clear()
             choosers = self._choosers[header.names] = self._find_choosers(parse_names(header.names)[1:])
         sender = (header.daemon, header.session)
-        receivers = []
+        receivers: list[int] = []
+        in_order: list[int] = []
         for number, ceiling in choosers:
             is_kept_from = sender == (self._me, number) and header.flags & Flag.SELF_DISCARD
             if number in entry.handed or is_kept_from:
@@ -129,17 +130,17 @@ class Delivery:
             behind = self._behind.get(number, _NOTHING)
             overtakes = (ceiling is FIFO and sender in behind) or (ceiling is AGREED and _ORDER in behind)
             if ceiling <= level and not overtakes:
-                receivers.append(number)
+                (in_order if ceiling is AGREED else receivers).append(number)
             elif level >= FIFO:
                 behind = self._behind.setdefault(number, {})
                 behind[sender] = max(header.number, behind.get(sender, 0))
                 if level >= AGREED:
                     behind[_ORDER] = max(entry.place, behind.get(_ORDER, 0))
-        if receivers:
-            entry.handed += tuple(receivers)
-            self._hand(tuple(receivers), header, in_place(entry))
-            if self.is_behind:
-                self.passed(entry, receivers)
+        if receivers or in_order:
+            entry.handed += (*receivers, *in_order)
+            self._hand((*receivers, *in_order), header, in_place(entry))
+            if in_order and self.is_behind:
+                self.passed(entry, in_order)
 
     def _find_choosers(self, names: tuple[str, ...]) -> tuple[tuple[int, Service], ...]:
         """The receivers of a bundle to these names that have chosen anything, each with the greatest of its
@@ -183,8 +184,8 @@ class Delivery:
         return bool(self._behind)
 
     def passed(self, entry: Entry, receivers: Iterable[int] | None = None) -> None:
-        """A bundle was handed to some sessions, or is delivered to all: those that waited for it have all
-        that they would have overtaken."""
+        """A bundle was handed to some sessions in the agreed order, or is delivered to all: those that waited
+        for it have all that they would have overtaken."""
         header = entry.header
         sender = (header.daemon, header.session)
         for number in list(self._behind) if receivers is None else receivers:
