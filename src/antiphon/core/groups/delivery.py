@@ -25,7 +25,7 @@ from antiphon.wire.events import GroupEvent
 _CACHE_MAX = 4_096
 _ORDER = (-1, -1)
 """In the place of a sender: the agreed order."""
-_NOTHING: Mapping[tuple[int, int], int] = {}
+_NOTHING: Mapping[tuple[int, int], set[int]] = {}
 
 Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview, Header | None]]
 """Session numbers, a frame for them, and the header of a bundle, which need not be parsed again."""
@@ -62,9 +62,9 @@ class Delivery:
         self._observer = observer
         self._receivers: dict[bytes, tuple[int, ...]] = {}
         self._choosers: dict[bytes, tuple[tuple[int, Service], ...]] = {}  # who may get it early
-        self._behind: dict[int, dict[tuple[int, int], int]] = {}
-        # By session that chose something: the newest bundle of a sender, and under `_ORDER` of all, that it
-        # would overtake if it got more of that early.
+        self._behind: dict[int, dict[tuple[int, int], set[int]]] = {}
+        # By session that chose something: the bundles of a sender, by number, and under `_ORDER` of all, by
+        # place, that it would overtake if it got more of that early.
 
     def changed(self) -> None:
         """A session of this daemon came, went, joined or left."""
@@ -133,9 +133,9 @@ class Delivery:
                 (in_order if ceiling is AGREED else receivers).append(number)
             elif level >= FIFO:
                 behind = self._behind.setdefault(number, {})
-                behind[sender] = max(header.number, behind.get(sender, 0))
+                behind.setdefault(sender, set()).add(header.number)
                 if level >= AGREED:
-                    behind[_ORDER] = max(entry.place, behind.get(_ORDER, 0))
+                    behind.setdefault(_ORDER, set()).add(entry.place)
         if receivers or in_order:
             entry.handed += (*receivers, *in_order)
             self._hand((*receivers, *in_order), header, in_place(entry))
@@ -175,8 +175,7 @@ class Delivery:
         for entry in (*ready, *self.order.undelivered_now()):
             header = entry.header
             if header.service >= FIFO and not header.flags & ~Flag.CLIENT:
-                sender = (header.daemon, header.session)
-                behind[sender] = max(header.number, behind.get(sender, 0))
+                behind.setdefault((header.daemon, header.session), set()).add(header.number)
 
     @property
     def is_behind(self) -> bool:
@@ -192,10 +191,11 @@ class Delivery:
             behind = self._behind.get(number)
             if behind is None:
                 continue
-            if behind.get(sender) == header.number:
-                del behind[sender]
-            if behind.get(_ORDER) == entry.place:
-                del behind[_ORDER]
+            for key, value in ((sender, header.number), (_ORDER, entry.place)):
+                if key in behind:
+                    behind[key].discard(value)
+                    if not behind[key]:
+                        del behind[key]
             if not behind:
                 del self._behind[number]
 
