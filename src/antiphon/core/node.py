@@ -436,7 +436,7 @@ class Node:
             dispatcher=self._dispatcher, merging=self.regrouping.merging, observer=self._observer,
         )  # fmt: skip
         self.delivery.histories = self._changeover = None
-        self.delivery.begin_view(None)
+        self.delivery.choices.begin_view(None)
         self.regrouping.leave(transition)
         self._commitment = Commitment(self.me)
         self.engine, self.order = changeover.new, changeover.new.order
@@ -465,13 +465,13 @@ class Node:
     def _deliver_in(self, engine: Engine) -> None:
         """What is delivered from now on is of this view."""
         self.delivery.histories = engine.histories
-        self.delivery.begin_view(engine.order)
+        self.delivery.choices.begin_view(engine.order)
         self._choices_changed()
 
     def _choices_changed(self) -> None:
         """Sessions here may have chosen other services."""
-        order, wished = self.delivery.order, self.sessions.wished
-        if order is not None and (wished or order.early.is_active):
+        order, wished = self.order, self.sessions.wished
+        if wished or order.early.is_active:
             order.early.choose(wished, order.undelivered_now())
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:

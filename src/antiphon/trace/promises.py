@@ -247,6 +247,11 @@ NEEDLESS = Promise(
     "a daemon delivers a causal bundle as soon as it has it and has delivered everything in its sender's "
     "past that is for this daemon",
 )
+CHOICES = Promise(
+    "choices",
+    "no more than was chosen",
+    "a member that chose to get messages as they come, or in the order of each sender, does not wait for more",
+)
 QUORUM = Promise(
     "quorum",
     "one part goes on",

@@ -4,38 +4,28 @@ Costs are per bundle: the receivers of a set of groups are worked out once and k
 membership changes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import structs
 
+from antiphon.core.groups.choices import Choices
 from antiphon.core.groups.group import Change, Group, Member
 from antiphon.core.groups.membership import Mark, Membership
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
 from antiphon.core.observer import Observer
-from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.histories import Histories
-from antiphon.core.ordering.order import Order
-from antiphon.service import AGREED, FIFO, SAFE, UNRELIABLE, Service
+from antiphon.service import SAFE, UNRELIABLE
 from antiphon.types import Left, LockCause, TransitionalSignal, ViewId
 from antiphon.wire import frames
-from antiphon.wire.bundle import Flag, Header, at_place, parse_names
+from antiphon.wire.bundle import Flag, Header, parse_names
 from antiphon.wire.events import GroupEvent
 
 _CACHE_MAX = 4_096
-_ORDER = (-1, -1)
-"""In the place of a sender: the agreed order."""
-_NOTHING: Mapping[tuple[int, int], set[int]] = {}
 
 Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview, Header | None]]
 """Session numbers, a frame for them, and the header of a bundle, which need not be parsed again."""
 Endings = list[tuple[int, frames.Goodbye]]
-
-
-def in_place(entry: Entry) -> bytes | bytearray | memoryview:
-    """A bundle as its receivers get it: with its place, where it has one."""
-    place = entry.place
-    return entry.bundle if place in (0, entry.header.lts) else at_place(entry.bundle, place)
 
 
 class Delivery:
@@ -53,23 +43,19 @@ class Delivery:
         self.membership = Membership(site_of)
         self.histories: Histories | None = None
         """The pasts of the sessions in the installed view; None until all of the view before is delivered."""
-        self.order: Order | None = None
-        """That of the installed view; None as `histories`."""
         self._me = me
         self._sessions = sessions
         self._output = output
         self._endings = endings
         self._observer = observer
         self._receivers: dict[bytes, tuple[int, ...]] = {}
-        self._choosers: dict[bytes, tuple[tuple[int, Service], ...]] = {}  # who may get it early
-        self._behind: dict[int, dict[tuple[int, int], set[int]]] = {}
-        # By session that chose something: the bundles of a sender, by number, and under `_ORDER` of all, by
-        # place, that it would overtake if it got more of that early.
+        self.choices = Choices(me, sessions, self.membership, self._find_receivers, self._hand)
+        """What sessions here get before it is delivered."""
 
     def changed(self) -> None:
         """A session of this daemon came, went, joined or left."""
         self._receivers.clear()
-        self._choosers.clear()
+        self.choices.changed()
 
     def has_staying_member(self, group: str) -> bool:
         """Whether a session here is a member of `group` and has not asked to leave it."""
@@ -107,102 +93,6 @@ class Delivery:
         self._output.append((receivers, bundle, header))
         if self.histories is not None and self.histories.is_active:
             self.histories.heard(receivers, header)
-
-    # Receivers that chose less ----------------------------------------------------------------------------
-
-    def offer(self, entry: Entry, level: int) -> None:
-        """Hand a bundle that is not delivered yet to the sessions that chose no more than `level`. Those of
-        the others that chose something get what they chose in its place, too, as long as it would overtake
-        this one: the rest of its session's bundles, or of the agreed order."""
-        header = entry.header
-        choosers = self._choosers.get(header.names)
-        if choosers is None:
-            if len(self._choosers) >= _CACHE_MAX:
-                self._choosers.clear()
-            choosers = self._choosers[header.names] = self._find_choosers(parse_names(header.names)[1:])
-        sender = (header.daemon, header.session)
-        receivers: list[int] = []
-        in_order: list[int] = []
-        for number, ceiling in choosers:
-            is_kept_from = sender == (self._me, number) and header.flags & Flag.SELF_DISCARD
-            if number in entry.handed or is_kept_from:
-                continue
-            behind = self._behind.get(number, _NOTHING)
-            overtakes = (ceiling is FIFO and sender in behind) or (ceiling is AGREED and _ORDER in behind)
-            if ceiling <= level and not overtakes:
-                (in_order if ceiling is AGREED else receivers).append(number)
-            elif level >= FIFO:
-                behind = self._behind.setdefault(number, {})
-                behind.setdefault(sender, set()).add(header.number)
-                if level >= AGREED:
-                    behind.setdefault(_ORDER, set()).add(entry.place)
-        if receivers or in_order:
-            entry.handed += (*receivers, *in_order)
-            self._hand((*receivers, *in_order), header, in_place(entry))
-            if in_order and self.is_behind:
-                self.passed(entry, in_order)
-
-    def _find_choosers(self, names: tuple[str, ...]) -> tuple[tuple[int, Service], ...]:
-        """The receivers of a bundle to these names that have chosen anything, each with the greatest of its
-        choices for these names, or SAFE."""
-        found = []
-        for number in self._find_receivers(names):
-            session = self._sessions.get(number)
-            assert session is not None
-            if session.ceilings:
-                ways = [name for name in names if name[0] != "#" and self._is_in(number, name)]
-                ceilings = [session.ceilings.get(name, SAFE) for name in ways]
-                found.append((number, SAFE if session.private_name in names else max(ceilings)))
-        return tuple(found)
-
-    def _is_in(self, number: int, name: str) -> bool:
-        group = self.membership.groups.get(name)
-        return group is not None and number in group.sessions_at(self._me)
-
-    def _choose(self, number: int, event: GroupEvent) -> None:
-        """A session has joined a group, or left it. What came before that is delivered to it in its place, so
-        with "fifo" it gets nothing early of a sender before it has all of that."""
-        session = self._sessions.get(number)
-        if session is None:
-            return
-        session.ceilings.pop(event.group, None)
-        if event.kind == "join" and event.delivery:
-            session.ceilings[event.group] = Service(event.delivery)
-        if self.order is None or FIFO not in session.ceilings.values():
-            return
-        behind = self._behind.setdefault(number, {})
-        ready = (one for one in self.order.ready if isinstance(one, Entry))
-        for entry in (*ready, *self.order.undelivered_now()):
-            header = entry.header
-            if header.service >= FIFO and not header.flags & ~Flag.CLIENT:
-                behind.setdefault((header.daemon, header.session), set()).add(header.number)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether a session that chose something waits for a bundle that it would overtake."""
-        return bool(self._behind)
-
-    def passed(self, entry: Entry, receivers: Iterable[int] | None = None) -> None:
-        """A bundle was handed to some sessions in the agreed order, or is delivered to all: those that waited
-        for it have all that they would have overtaken."""
-        header = entry.header
-        sender = (header.daemon, header.session)
-        for number in list(self._behind) if receivers is None else receivers:
-            behind = self._behind.get(number)
-            if behind is None:
-                continue
-            for key, value in ((sender, header.number), (_ORDER, entry.place)):
-                if key in behind:
-                    behind[key].discard(value)
-                    if not behind[key]:
-                        del behind[key]
-            if not behind:
-                del self._behind[number]
-
-    def begin_view(self, order: Order | None) -> None:
-        """What is delivered from now on is of the view with this order; None: the end of one."""
-        self.order = order
-        self._behind.clear()
 
     def _drop_for_the_slow(self, receivers: tuple[int, ...], header: Header) -> tuple[int, ...]:
         """The receivers that get an unreliable bundle; what the others miss is counted."""
@@ -259,7 +149,7 @@ class Delivery:
             if self.histories is not None and self.histories.is_active:
                 self.histories.heard(change.group.sessions_at(self._me), header)
         if event.kind in ("join", "leave") and source == self._me:
-            self._choose(header.session, event)
+            self.choices.choose(header.session, event)
         return 1 + len(event.sessions) + sum(change.steps for change in changes)
 
     def _lock(self, member: Member, event: GroupEvent, header: Header, place: int) -> None:
@@ -286,7 +176,7 @@ class Delivery:
         if session is None:
             return
         self._sessions.remove(session)
-        self._behind.pop(number, None)
+        self.choices.forget(number)
         if self.histories is not None:
             self.histories.forget(number)
         if session.is_connected:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
-from antiphon.core.groups.delivery import Delivery, in_place
+from antiphon.core.groups.choices import in_place
+from antiphon.core.groups.delivery import Delivery
 from antiphon.core.groups.membership import Mark
 from antiphon.core.groups.merging import Merging
 from antiphon.core.observer import Observer
@@ -62,15 +63,17 @@ class Dispatcher:
 
     def __init__(self, delivery: Delivery, observer: Observer | None, counters: Counter[str]) -> None:
         self._delivery = delivery
+        self._choices = delivery.choices
         self._observer = observer
         self._counters = counters
 
     def deliver(self, entry: Entry | Offer, passage: Passage) -> Work | None:
-        """One bundle has its turn, or is offered to members that chose less. What is returned is work that comes before the next bundle: the groups are
-        complete, and are put together (`Passage.merging` is over when it is done)."""
+        """One bundle has its turn, or is offered to members that chose less. What is returned is work that
+        comes before the next bundle: the groups are complete, and are put together (`Passage.merging` is over
+        when it is done)."""
         if isinstance(entry, Offer):
             if not passage.drops:
-                self._delivery.offer(entry.entry, entry.level)
+                self._choices.offer(entry.entry, entry.level)
             passage.spend(1)
             return None
         header = entry.header
@@ -83,8 +86,8 @@ class Dispatcher:
             if self._observer is not None:
                 self._observer.delivered(passage.view_id, header, entry.place)
             self._delivery.message(header.daemon, header, in_place(entry), entry.handed)
-            if self._delivery.is_behind:
-                self._delivery.passed(entry)
+            if self._choices.is_waiting:
+                self._choices.passed(entry)
             passage.spend(1)
         elif flags & NOT_FOR_MEMBERS:
             return None

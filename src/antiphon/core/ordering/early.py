@@ -4,7 +4,7 @@ Follows: InterGroup 5: each receiver chooses the reliability and order with whic
 Deviations: every bundle is kept and ordered as its sender asked, whatever anybody chose. A choice is a
 *ceiling*: the service that a member wants at the most. A bundle *reaches* RELIABLE when it comes, FIFO when
 everything that its session sent before has reached FIFO or is delivered, AGREED when its place in the agreed
-order is certain and everything before it is delivered or has reached AGREED. Whenever it reaches what somebody
+order is certain and everything before it is delivered or has reached AGREED. When it reaches what somebody
 chose it is *offered*: its daemon hands it to those members, and leaves them out when it is delivered.
 - What the order holds to its place for reasons of its own (it came between two views, or beside a join that
   it comes after) is not offered before that; what follows it in its session waits, too.

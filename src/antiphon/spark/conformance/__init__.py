@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["PROPERTIES", "Model", "Outcome", "Property", "Violation", "check", "check_tables"]
 
 PROPERTIES: tuple[Property, ...] = in_order((*MEMBERSHIP, *MESSAGES))
-LEFT_OUT = frozenset((promises.TIME, promises.NEEDLESS, promises.CALLS))
+LEFT_OUT = frozenset((promises.TIME, promises.NEEDLESS, promises.CHOICES, promises.CALLS))
 """Promises that the oracle alone checks: only a simulated run knows what the time was, that what a daemon
 does takes none, and what applications do with calls."""
 WHOLE_EVENTS = 1_000_000
