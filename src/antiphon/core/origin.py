@@ -163,11 +163,11 @@ class Origin:
 
     def keeps_order(self, header: Header) -> bool:
         """Whether a bundle must not overtake a join of ours that is under way: it is for the same group, or
-        it may have to come after a bundle that is retransmitted because of the join: a FIFO one after one of
-        the same session, a causal one after any."""
+        it may have to come after a bundle that is retransmitted because of the join: a FIFO one, and one that
+        somebody chose to get so, after one of the same session, a causal one after any."""
         if not self._joining:
             return False
-        return header.service in (Service.FIFO, CAUSAL) or any(
+        return header.service is not Service.RELIABLE or any(
             name in self._joining for name in bundles.parse_names(header.names)[1:]
         )
 
