@@ -110,10 +110,11 @@ class RealClient:
 
     # What the application asks ----------------------------------------------------------------------------
 
-    def join(self, group: str, minimum: int = 0) -> None:
+    def join(self, group: str, minimum: int = 0, delivery: str = "") -> None:
         self.joining.add(group)
         self.wanted.add(group)
         assert not minimum, "no scenario of real runs wishes a quorum"
+        assert not delivery, "nobody chooses how to receive in real runs"
         self._ask(Join(group))
 
     def leave(self, group: str) -> None:

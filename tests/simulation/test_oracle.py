@@ -19,14 +19,14 @@ def test_a_story_in_which_all_is_well() -> None:
     assert judge(story.trace) == []
 
 
-def test_violations_name_seed_and_command() -> None:
+def test_violations_name_scenario_and_seed() -> None:
     story = gathered()
     message = story.send(A, "reliable")
     story.deliver(message, A, B, C, C)
     (violation,) = judge(story.trace)
     assert violation.messages == (message,)
     assert violation.processes == (C,)
-    assert "antiphon simulate --seeds 7-7 --scenario story" in str(violation)
+    assert "broken in story, seed 7" in str(violation)
 
 
 def test_property_numbers_are_unique_with_their_names() -> None:

@@ -130,7 +130,7 @@ class Node:
         self.engine = self._engine_of(alone, alone.id, now_us)
         self.order: Order = self.engine.order
         """The order of the installed view."""
-        self._deliver_in(self.engine)
+        self.delivery.begin_view(self.engine.histories, self.order)
         self._origin = self._origin_in(self.engine)
         self._new_origin = self._origin  # of the view that is being formed, if one is
         self._passage = WorkingPassage(self, alone.id, self._origin)
@@ -305,7 +305,7 @@ class Node:
             return
         self.requests.control(client, request)
         if isinstance(request, frames.Join) and request.delivery:
-            self._choices_changed()
+            self.delivery.choices.wishes_changed()
         if client.is_leaving:
             self.stop_listening(client)
         self.is_settled = False
@@ -347,7 +347,7 @@ class Node:
         self.sessions.dropping.discard(session.number)
         self.delivery.changed()
         if session.wished:
-            self._choices_changed()
+            self.delivery.choices.wishes_changed()
 
     def _session(self, number: int) -> Session:
         session = self.sessions.get(number)
@@ -361,9 +361,6 @@ class Node:
 
     # The membership's requests ----------------------------------------------------------------------------
 
-    # The stamps of the membership follow every clock that is believed. The clock of a view follows only those
-    # that its other members would find plausible, too: the rest of the way it goes with the next view.
-
     @property
     def _newest_engine(self) -> Engine:
         return self.engine if self._changeover is None else self._changeover.new
@@ -375,19 +372,11 @@ class Node:
 
     def tick(self) -> int:
         """A stamp of the Lamport clock."""
-        order = self._newest_engine.order
-        if self._credence.ahead <= order.clock:
-            return order.tick()
-        self._credence.ahead = stamp_after(self._credence.ahead, self.me)
-        return self._credence.ahead
+        return self._credence.tick(self._newest_engine.order, self.me)
 
     def witness(self, lts: int) -> None:
         """Another daemon's Lamport clock shows `lts`, and is believed."""
-        engine = self._newest_engine
-        if lts <= engine.view.id + limits.LTS_LEAD // 2:
-            engine.order.witness(lts)
-        else:
-            self._credence.ahead = max(self._credence.ahead, lts)
+        self._credence.witness(lts, self._newest_engine.order, self._newest_engine.view.id)
 
     def freeze(self) -> None:
         """The installed view stops working. What its lines have already allowed is delivered."""
@@ -435,8 +424,8 @@ class Node:
             self.me, self.view.id, changeover.new.view.id, self.order, recovery, delivery=self.delivery,
             dispatcher=self._dispatcher, merging=self.regrouping.merging, observer=self._observer,
         )  # fmt: skip
-        self.delivery.histories = self._changeover = None
-        self.delivery.choices.begin_view(None)
+        self._changeover = None
+        self.delivery.begin_view(None, None)
         self.regrouping.leave(transition)
         self._commitment = Commitment(self.me)
         self.engine, self.order = changeover.new, changeover.new.order
@@ -456,23 +445,11 @@ class Node:
 
     def ended(self, transition: Transition) -> None:
         """Everything of the old view is done."""
-        self._deliver_in(self.engine)
+        self.delivery.begin_view(self.engine.histories, self.order)
         if transition.dropped_bundles:
             self.counters["bundle: after a hole"] += transition.dropped_bundles
         if self._observer is not None:
             self._observer.installed(self.view, tuple(sorted(transition.recovery.together)))
-
-    def _deliver_in(self, engine: Engine) -> None:
-        """What is delivered from now on is of this view."""
-        self.delivery.histories = engine.histories
-        self.delivery.choices.begin_view(engine.order)
-        self._choices_changed()
-
-    def _choices_changed(self) -> None:
-        """Sessions here may have chosen other services."""
-        order, wished = self.order, self.sessions.wished
-        if wished or order.early.is_active:
-            order.early.choose(wished, order.undelivered_now())
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
         """The groups have entered a state that observers are told of."""

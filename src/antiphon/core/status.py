@@ -10,6 +10,7 @@ from antiphon.core.links.link import Link
 from antiphon.core.links.site import SiteLink
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.rounds import Round
+from antiphon.wire.bundle import Flag
 
 if TYPE_CHECKING:
     from antiphon.core.node import Node
@@ -289,8 +290,8 @@ def buffers(node: "Node") -> dict[str, dict[str, int]]:
     # more than all that is under way, once a member. Nor is what daemons retransmit to form a view (CONTROL),
     # which is no more than the ended views retained: one daemon retransmits it to all that lack it.
     per_source = node.config.settings.unstable_bytes + order.largest_bytes
-    late_bytes, recovery_bytes = order.late_bytes(), order.recovery_bytes()
-    own_again_bytes = order.late_bytes(node.me) + order.recovery_bytes(node.me)
+    late_bytes, recovery_bytes = order.flagged_bytes(Flag.LATE), order.flagged_bytes(Flag.CONTROL)
+    own_again_bytes = order.flagged_bytes(Flag.LATE | Flag.CONTROL, node.me)
     table = {
         "unstable": _row(order.retained_bytes - late_bytes - recovery_bytes, 2 * members * per_source),
         "own_unstable": _row(order.own_unstable_bytes - own_again_bytes, per_source),

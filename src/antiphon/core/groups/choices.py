@@ -88,6 +88,13 @@ class Choices:
         self._order = order
         self._lines.clear()
         self.is_waiting = False
+        self.wishes_changed()
+
+    def wishes_changed(self) -> None:
+        """Sessions here may have chosen other services: the order offers bundles as these want them."""
+        order, wished = self._order, self._sessions.wished
+        if order is not None and (wished or order.early.is_active):
+            order.early.choose(wished, order.undelivered_now())
 
     def forget(self, number: int) -> None:
         """A session is over."""

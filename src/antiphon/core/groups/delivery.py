@@ -15,6 +15,7 @@ from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
 from antiphon.core.observer import Observer
 from antiphon.core.ordering.histories import Histories
+from antiphon.core.ordering.order import Order
 from antiphon.service import SAFE, UNRELIABLE
 from antiphon.types import Left, LockCause, TransitionalSignal, ViewId
 from antiphon.wire import frames
@@ -51,6 +52,11 @@ class Delivery:
         self._receivers: dict[bytes, tuple[int, ...]] = {}
         self.choices = Choices(me, sessions, self.membership, self._find_receivers, self._hand)
         """What sessions here get before it is delivered."""
+
+    def begin_view(self, histories: Histories | None, order: Order | None) -> None:
+        """What is delivered from now on is of the view with these; None: of one that ends."""
+        self.histories = histories
+        self.choices.begin_view(order)
 
     def changed(self) -> None:
         """A session of this daemon came, went, joined or left."""

@@ -21,6 +21,8 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.membership.peers import Peer
+from antiphon.core.ordering.order import Order
+from antiphon.core.ordering.stability import stamp_after
 from antiphon.errors import BadPacket
 from antiphon.wire.membership import Beat
 
@@ -69,6 +71,23 @@ class Credence:
         self._clocks: dict[int, _Clock] = {}
         self._claims: dict[int, _Claim] = {}
         self._asked_us: dict[int, int] = {}
+
+    # The stamps of the membership follow every clock that is believed. The clock of a view follows only those
+    # that its other members would find plausible, too: the rest of the way it goes with the next view.
+
+    def tick(self, order: Order, me: int) -> int:
+        """A stamp of this daemon's Lamport clock; `order` is that of its newest view."""
+        if self.ahead <= order.clock:
+            return order.tick()
+        self.ahead = stamp_after(self.ahead, me)
+        return self.ahead
+
+    def witness(self, lts: int, order: Order, view: int) -> None:
+        """Another daemon's Lamport clock shows `lts`, and is believed; `view` identifies our newest view."""
+        if lts <= view + limits.LTS_LEAD // 2:
+            order.witness(lts)
+        else:
+            self.ahead = max(self.ahead, lts)
 
     def limit(self, now_us: int) -> int:
         """The greatest stamp that is plausible now."""

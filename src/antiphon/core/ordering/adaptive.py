@@ -380,7 +380,7 @@ class AdaptiveOrder(SymmetricOrder):
         while self._deliver_next():
             pass
         if self.early.is_active:
-            self.early.agreed(self._certain())
+            self._reach_agreed()
         if self.causal.is_active:
             self.causal.reach(self._done_line)
         self._forget_stable()

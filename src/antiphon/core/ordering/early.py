@@ -25,6 +25,8 @@ from antiphon.service import AGREED, FIFO, RELIABLE, Service
 from antiphon.wire.bundle import Flag
 
 _DAEMON_FLAGS = ~Flag.CLIENT
+_CHANGES = Flag.EVENT | Flag.GROUPS | Flag.ORDER
+"""Bundles that change who gets those after them, or the order itself."""
 
 
 class Offer(Struct, frozen=True):
@@ -110,9 +112,14 @@ class EarlyQueue:
             if chain is None or not chain.is_blocked:
                 blocked.discard(sender)
 
-    def agreed(self, entries: Iterable[Entry]) -> None:
-        """The places of these are certain, and there is nothing between them, or before, that is not."""
-        for entry in entries:
+    def agreed(self, waiting: list[Entry], is_certain: Callable[[Entry], bool]) -> None:
+        """These are up to the agreed line and not delivered: they wait until others have them, or are behind
+        what does. Those whose places are certain reach AGREED, up to the first event of a group."""
+        for entry in sorted(waiting, key=lambda entry: entry.place):
+            if entry.header.flags & _CHANGES or not is_certain(entry):
+                return
+            if entry.reached >= AGREED or entry.header.flags & _DAEMON_FLAGS:
+                continue
             is_counted = entry.reached >= FIFO
             self._reach(entry, AGREED)
             if not is_counted:

@@ -277,11 +277,8 @@ class Order(Protocol):
     def ahead_count(self) -> int:
         """Bundles and ranges that wait for an earlier number of their source."""
 
-    def late_bytes(self, daemon: int | None = None) -> int:
-        """The size of retained bundles that carry another one to a joining site, of one daemon or of all."""
-
-    def recovery_bytes(self, daemon: int | None = None) -> int:
-        """The size of retained bundles that helped to form the view, of one daemon or of all."""
+    def flagged_bytes(self, flags: int, daemon: int | None = None) -> int:
+        """The size of retained bundles with any of these flags, of one daemon or of all."""
 
     # The end of the view -------------------------------------------------------------------------------
 

@@ -30,15 +30,12 @@ from antiphon.core.ordering.sources import Source
 from antiphon.core.ordering.stability import Lines
 from antiphon.core.ordering.state import OrderState, SourceState, encode_state, parse_state, state_of
 from antiphon.core.overlay.topology import Segment
-from antiphon.service import AGREED, CAUSAL, RELIABLE, SAFE
+from antiphon.service import CAUSAL, RELIABLE, SAFE
 from antiphon.wire.bundle import Flag, Header
 from antiphon.wire.extensions import Extension
 from antiphon.wire.packet import Skip, Update
 
-_CLAIMS_MAX = 64
 _DAEMON_FLAGS = ~Flag.CLIENT
-_CHANGES = Flag.EVENT | Flag.GROUPS | Flag.ORDER
-"""Bundles that change who gets those after them, or the order itself."""
 
 
 class SymmetricOrder:
@@ -169,15 +166,8 @@ class SymmetricOrder:
         found.reverse()
         return found
 
-    def late_bytes(self, daemon: int | None = None) -> int:
-        """The size of retained bundles that carry another one to a joining site, of one daemon or of all."""
-        return self._flagged_bytes(Flag.LATE, daemon)
-
-    def recovery_bytes(self, daemon: int | None = None) -> int:
-        """The size of retained bundles that helped to form the view, of one daemon or of all."""
-        return self._flagged_bytes(Flag.CONTROL, daemon)
-
-    def _flagged_bytes(self, flags: int, daemon: int | None) -> int:
+    def flagged_bytes(self, flags: int, daemon: int | None = None) -> int:
+        """See `order.Order`."""
         return sum(
             len(entry.bundle)
             for _, entry in self._retained
@@ -227,10 +217,10 @@ class SymmetricOrder:
             source.contiguous = number
             self.lines.claim(entry.source, header.lts, header.aru)
             if source.claims:
-                self._apply_claims(entry.source, source)
+                self._claim(entry.source, source.due_claims())
         else:
             source.ahead[number] = (number, header.lts, header.aru)
-            self._catch_up(entry.source, source)
+            self._claim(entry.source, source.catch_up())
         if self.early.is_active:
             self.early.came(entry, in_order)
         self._place(entry, in_order)
@@ -259,7 +249,7 @@ class SymmetricOrder:
         if first > skip.last:
             return
         source.ahead[first] = (skip.last, skip.lts, skip.aru)
-        self._catch_up(skip.source, source)
+        self._claim(skip.source, source.catch_up())
         if source.blocked:
             self._retry(source)
         if self.early.is_active:
@@ -271,11 +261,8 @@ class SymmetricOrder:
         source = self._sources[update.source]
         if update.number <= source.contiguous:
             self.lines.claim(update.source, update.lts, update.aru)
-            return
-        source.claims.append((update.number, update.lts, update.aru))
-        source.claims.sort()
-        if len(source.claims) > _CLAIMS_MAX:
-            del source.claims[-2]  # the newest announces the most, the older ones apply sooner
+        else:
+            source.wait(update.number, update.lts, update.aru)
 
     def forget_sessions(self, source: int, senders: Collection[Sender]) -> None:
         """Sessions are over: their last bundles are delivered."""
@@ -354,18 +341,9 @@ class SymmetricOrder:
         """Whether a bundle is delivered as soon as its past is, ahead of its place; it must have one."""
         return entry.header.service is CAUSAL and not in_order and entry.place > 0
 
-    def _catch_up(self, number_of_source: int, source: Source) -> None:
-        while (reached := source.ahead.pop(source.contiguous + 1, None)) is not None:
-            last, lts, aru = reached
-            source.contiguous = last
-            self.lines.claim(number_of_source, lts, aru)
-        if source.claims:
-            self._apply_claims(number_of_source, source)
-
-    def _apply_claims(self, number_of_source: int, source: Source) -> None:
-        while source.claims and source.claims[0][0] <= source.contiguous:
-            _, lts, aru = source.claims.pop(0)
-            self.lines.claim(number_of_source, lts, aru)
+    def _claim(self, source: int, known: Iterator[tuple[int, int]]) -> None:
+        for lts, aru in known:
+            self.lines.claim(source, lts, aru)
 
     def _retry(self, source: Source) -> None:
         for sender in sorted(source.blocked):
@@ -392,10 +370,7 @@ class SymmetricOrder:
 
     def _greatest(self, number: int, source: Source) -> int:
         """The greatest number of a source's bundles that is known to exist."""
-        greatest = source.claims[-1][0] if source.claims else 0
-        if number == self.source:
-            greatest = max(greatest, self.issued)
-        return max([greatest, source.contiguous, *(last for last, _, _ in source.ahead.values())])
+        return max(source.greatest, self.issued if number == self.source else 0)
 
     def has_all_of(self, number: int, other: int) -> bool:
         """Whether a source, by what it has announced, has every bundle of another one that is known here."""
@@ -448,21 +423,16 @@ class SymmetricOrder:
             self.delivered_line = place
             self._deliver(entry)
         if self.early.is_active:
-            self.early.agreed(self._certain())
+            self._reach_agreed()
         if self.causal.is_active:
             self.causal.reach(self._done_line)
         self._forget_stable()
 
-    def _certain(self) -> Iterator[Entry]:
-        """What is not delivered although its place is certain: it waits until others have it, or is behind
-        what does. Events of groups end it."""
+    def _reach_agreed(self) -> None:
+        """What is not delivered although its place is certain is offered to those who chose no more."""
         agreed = self.lines.agreed
         waiting = [entry for entry in self.undelivered_now() if 0 < entry.place <= agreed]
-        for entry in sorted(waiting, key=lambda entry: entry.place):
-            if entry.header.flags & _CHANGES or not self._is_certain(entry):
-                return
-            if entry.reached < AGREED and not entry.header.flags & _DAEMON_FLAGS:
-                yield entry
+        self.early.agreed(waiting, self._is_certain)
 
     def _is_certain(self, entry: Entry) -> bool:
         """Whether a bundle up to the agreed line has the place that it will be delivered in."""
@@ -562,8 +532,7 @@ class SymmetricOrder:
     def _forget_impossible(self, number: int, source: Source) -> None:
         """No source is so far ahead of its receivers: every member would refuse a state with such numbers."""
         most = source.contiguous + limits.OUTSTANDING_MAX
-        source.ahead = {first: rest for first, rest in source.ahead.items() if rest[0] <= most}
-        source.claims = [claim for claim in source.claims if claim[0] <= most]
+        source.forget_after(most)
         for entries in (self._order, self._retained):
             entries[:] = [
                 (lts, entry)
@@ -600,10 +569,7 @@ class SymmetricOrder:
 
     def has(self, source: int, number: int) -> bool:
         """Whether a bundle has come, or is known to be for other sites."""
-        known = self._sources[source]
-        return number <= known.contiguous or any(
-            first <= number <= last for first, (last, _, _) in known.ahead.items()
-        )
+        return self._sources[source].has(number)
 
     def recover(self, entry: Entry) -> bool:
         """See `order.Order`."""
