@@ -431,8 +431,9 @@ class SymmetricOrder:
     def _reach_agreed(self) -> None:
         """What is not delivered although its place is certain is offered to those who chose no more."""
         agreed = self.lines.agreed
-        waiting = [entry for entry in self.undelivered_now() if 0 < entry.place <= agreed]
-        self.early.agreed(waiting, self._is_certain)
+        if self._order and self._order[0][0] <= agreed:  # otherwise nothing waits up to the line
+            waiting = [entry for entry in self.undelivered_now() if 0 < entry.place <= agreed]
+            self.early.agreed(waiting, self._is_certain)
 
     def _is_certain(self, entry: Entry) -> bool:
         """Whether a bundle up to the agreed line has the place that it will be delivered in."""
