@@ -39,6 +39,8 @@ SEEDS = [
     ("clocks", 37, "a site did not hear the internal time over the link of a daemon that speaks for nobody"),
     ("clocks", 58, "the same, with two such links at one site"),
     ("locks", 181, "a part of a group that had just begun gave the minority of another part a quorum"),
+    ("calls", 66, "two parts of a group granted a lock under one number"),
+    ("calls", 92, "the same, with parts that were divided at the same time"),
     ("mixed", 38, "a safe message was delivered before a joining site had its late copy"),
 ]
 

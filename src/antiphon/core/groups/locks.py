@@ -8,8 +8,9 @@ Deviations:
 - a grant is an event of its own and no new view of the group, which is as long as the group is
 - every grant has a *fence*, which grows: a resource that remembers the greatest one it has seen can refuse
   a holder that does not know yet that it has lost the lock. It is the place of the event that made the grant
-  in the one order, or, when a holder is lost, the identifier of the next daemon view: so it grows even if all
-  daemons are started anew.
+  in the one order, or, when a holder is lost, the round of the Lamport clock in which the next daemon view
+  begins, with the first daemon of this part of the group: so it grows even if all daemons are started anew,
+  and no two parts give the same one.
 - RMP has no merging: there, a holder that was cut off is no member any more. Here parts merge, and a lock may
   have a holder in each of them. The one in the part with quorum keeps it, else the one in the part whose view
   has the smaller identifier (`merged`). Held locks get a new fence then, because the fences that other parts

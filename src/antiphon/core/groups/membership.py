@@ -21,6 +21,7 @@ from antiphon.core.groups import locks, quorum
 from antiphon.core.groups.group import Change, Group, Member
 from antiphon.core.groups.locks import Locks
 from antiphon.core.groups.quorum import Quorum
+from antiphon.core.ordering.stability import round_of
 from antiphon.types import Cause, LockCause, LockChanged, ViewId
 from antiphon.wire.events import GroupEvent, HostedGroup
 
@@ -276,7 +277,9 @@ class Membership:
                 yield None
             else:
                 view_id = name_view(first)
-                self._lost(group, gone, max(view_id.branch, view_id.lts))
+                # Later than all grants of the view that ends, earlier than those of the next one. The parts
+                # of a group lose members at the same time: the first daemon tells their numbers apart.
+                self._lost(group, gone, max(round_of(view_id.branch), view_id.lts) | first)
                 change = Change(group, Cause.NETWORK, names, departed=tuple(gone))
                 yield self._view(group, view_id, change)
         for member in lost:
@@ -284,7 +287,7 @@ class Membership:
 
     def _lost(self, group: Group, gone: list[Member], fence: int) -> None:
         """Members of a group are lost: whether the others may go on must be decided; what these held passes
-        on, with the next daemon view as fence, or at that decision."""
+        on at once, or at that decision."""
         if group.quorum is not None:
             group.quorum.lost(gone)
             self._note(group)

@@ -168,9 +168,11 @@ def _pieces_not_freed(original: Original) -> Original:
 
 
 def _own_messages_withheld(original: Original) -> Original:
-    def message(delivery: Delivery, source: int, header: Any, bundle: bytes) -> None:
+    def message(
+        delivery: Delivery, source: int, header: Any, bundle: bytes, handed: tuple[int, ...] = ()
+    ) -> None:
         if source != delivery._me or header.service is not Service.RELIABLE:
-            original(delivery, source, header, bundle)
+            original(delivery, source, header, bundle, handed)
 
     return message
 
