@@ -53,8 +53,8 @@ class Session(ThreadedCalls):
         "all"; the greatest wish of all members counts. A view of a part that is too small says so
         (`has_quorum`), and `send` to the group raises NoQuorum until enough members are back.
 
-        With `delivery` messages to the group come earlier than their senders asked for: "agreed" does not wait
-        until others have them, "fifo" keeps only the order of each sender, "arrival" none.
+        With `delivery` messages to the group come earlier than their senders asked for: "agreed" does not
+        wait until others have them, "fifo" keeps only the order of each sender, "arrival" none.
         """
         with self._sending:
             self._wait_present()

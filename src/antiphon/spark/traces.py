@@ -50,7 +50,7 @@ def event_schema() -> Any:
         "run": text, "position": number, "time_us": number, "event": text, "daemon": text, "process": text,
         "groups": texts, "views": ArrayType(numbers), "message": numbers, "count": number, "service": text,
         "checksum": number, "self_discard": flag, "views_wanted": flag, "members": texts,
-        "transitional": texts, "changed": texts, "minimum": number, "has_quorum": flag,
+        "transitional": texts, "changed": texts, "minimum": number, "delivery": text, "has_quorum": flag,
         "locks": ArrayType(texts), "cause": text, "buffers": MapType(text, numbers),
         "incarnation": number, "daemon_view": number, "incarnations": numbers, "links": ArrayType(texts),
         "bundle": numbers, "lts": number, "place": number, "is_loose": flag, "resilience": text,
@@ -190,7 +190,7 @@ def _defaults() -> "dict[str, Column]":
     empty = F.array()
     lists = "groups views members transitional changed incarnations links destinations parts"
     return {
-        **otherwise("process daemon service resilience cause state reason peer", ""),
+        **otherwise("process daemon service delivery resilience cause state reason peer", ""),
         **otherwise("checksum minimum incarnation daemon_view lts place bound_us", 0),
         **otherwise("count", 1),
         **otherwise("self_discard is_loose", False),

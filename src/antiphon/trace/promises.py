@@ -250,7 +250,8 @@ NEEDLESS = Promise(
 CHOICES = Promise(
     "choices",
     "no more than was chosen",
-    "a member that chose to get messages as they come, or in the order of each sender, does not wait for more",
+    "a member that chose to get messages as they come, or in the order of each sender, does not wait for "
+    "more",
 )
 QUORUM = Promise(
     "quorum",

@@ -141,8 +141,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     minimum: int = 0
     """Join: the least size of a part that may go on, as the process wishes it: -1 a majority, -2 all."""
     delivery: str = ""
-    """Join: the order in which the process wants messages at the most: "agreed", "fifo" or "arrival". View: the
-    same, as it was when the process joined. Deliver: the same, if the message came by such a choice; then
+    """Join: the order in which the process wants messages at the most: "agreed", "fifo" or "arrival". View:
+    the same, as it was when the process joined. Deliver: the same, if the message came by such a choice; then
     `service` is the one as which it came."""
     has_quorum: bool = True
     """View: whether the group may go on."""

@@ -46,11 +46,11 @@ from antiphon.trace.promises import in_order
 PROPERTIES: tuple[Property, ...] = in_order(
     prop
     for file in (
-        agreed, bounded, calls, causal, causes, choices, deliver_integrity, fifo, initial_view, local_monotonicity,
-        locks,
-        membership_agreement, membership_precision, needless, no_duplication, one_order, planned_stop,
-        pressure, quorum, reliable, resilience, safe, same_view, sane_view, self_delivery, self_inclusion,
-        standstill, steadiness, termination, time, transitional_set, transitional_signals, virtual_synchrony,
+        agreed, bounded, calls, causal, causes, choices, deliver_integrity, fifo, initial_view,
+        local_monotonicity, locks, membership_agreement, membership_precision, needless, no_duplication,
+        one_order, planned_stop, pressure, quorum, reliable, resilience, safe, same_view, sane_view,
+        self_delivery, self_inclusion, standstill, steadiness, termination, time, transitional_set,
+        transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES
 )  # fmt: skip

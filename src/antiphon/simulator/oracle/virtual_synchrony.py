@@ -6,8 +6,8 @@ that left before the message was even sent, or that were cut off in a later view
 for these services it speaks of processes that stay, and whose daemons went on together from the daemon view
 in which the message was sent. Between daemons the property holds as it is written, for every service.
 
-What a member got early, because it chose less than an order, others need not get: it may be dropped at the end
-of its view, because it follows a hole. Whatever others get it gets, too.
+What a member got early, because it chose less than an order, others need not get: it may be dropped at the
+end of its view, because it follows a hole. Whatever others get it gets, too.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Members that chose how to receive: some want less order than senders ask for, while all kinds of faults happen.
+"""Members that chose how to receive: some want less order than senders ask for, amid all kinds of faults.
 
 Everything else is taken from other scenarios: members with different choices share the groups of these.
 """

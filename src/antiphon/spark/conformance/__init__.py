@@ -26,7 +26,8 @@ __all__ = ["PROPERTIES", "Model", "Outcome", "Property", "Violation", "check", "
 PROPERTIES: tuple[Property, ...] = in_order((*MEMBERSHIP, *MESSAGES))
 LEFT_OUT = frozenset((promises.TIME, promises.NEEDLESS, promises.CHOICES, promises.CALLS))
 """Promises that the oracle alone checks: only a simulated run knows what the time was, that what a daemon
-does takes none, and what applications do with calls."""
+does takes none (so that waiting for more than a member chose can be told from being busy), and what
+applications do with calls."""
 WHOLE_EVENTS = 1_000_000
 """Up to so many events every table is one part, and properties are checked together: what each of many small
 tasks costs is then more than what it does."""

@@ -11,10 +11,10 @@ have the same messages have the same sequence:
 - After the signal, gaps are for what the lost ones sent: the messages of those who come along are there (part
   4).
 
-The simulator's oracle says what comes before from the sequences of two members; here the timestamps do, which
-also speaks of those who have no message in common. Between daemons, parts 3 and 4 are about all bundles of
-the view, whatever their service, but for loose ones: these have no place before or after others. A group that
-had an early signal is judged on its own there.
+Members that chose less than this order are left out. The simulator's oracle says what comes before from the
+sequences of two members; here the timestamps do, which also speaks of those who have no message in common.
+Between daemons, parts 3 and 4 are about all bundles of the view, whatever their service, but for loose ones:
+these have no place before or after others. A group that had an early signal is judged on its own there.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
-from antiphon.spark.conformance.traffic import is_ordered, traffic
+from antiphon.spark.conformance.traffic import is_in_order, is_ordered, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
 from antiphon.trace import Event, promises
 
@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 
 def _look(model: Model) -> "DataFrame":
     # What its sender did not want back may be missing at the sender; as in the oracle, this is no fault.
-    judged = traffic(model).lacks.where(
-        is_ordered() & F.col("end").isNotNull() & ~F.coalesce("self_discard", F.lit(False))
+    judged = (
+        traffic(model)
+        .lacks.where(is_ordered() & F.col("end").isNotNull() & ~F.coalesce("self_discard", F.lit(False)))
+        .where(is_in_order("choice"))
+        .withColumn("takers", F.filter("takers", _got_it_in_order))
+        .where(F.size("takers") > 0)
     )
     lts, never = F.col("lts"), ~F.col("is_elsewhere")
     is_whole = ~F.col("is_signalled") & (F.col("end") != "cut")
@@ -66,6 +70,11 @@ def _look(model: Model) -> "DataFrame":
         messages=["message"],
         positions=["first_position"],
     )
+
+
+def _got_it_in_order(taker: "Column") -> "Column":
+    """Whether one who delivered it wants the group's messages in order."""
+    return is_in_order(taker["choice"]) & is_ordered(taker["service"])
 
 
 def _is_companion(taker: "Column") -> "Column":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
-from antiphon.spark.conformance.traffic import traffic
+from antiphon.spark.conformance.traffic import came_as, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
 from antiphon.trace import Event, promises
 
@@ -23,7 +23,10 @@ def _look(model: Model) -> "DataFrame":
     fault = (
         F.when(_not_sent_before(F.col("sender")), "delivered, but not sent before")
         .when(_differs("checksums", F.col("checksum")), "the payload is not the one that was sent")
-        .when(_differs("contents", sent_content), "its groups or its service are not those it was sent with")
+        .when(
+            _differs("contents", sent_content) | _differs_from_choice(),
+            "its groups or its service are not those it was sent with",
+        )
         .when(
             F.col("self_discard") & F.array_contains("receivers", F.col("sender")),
             "came back to a sender that did not want it",
@@ -55,7 +58,16 @@ def _not_sent_before(sender: "Column") -> "Column":
 
 def _differs(extremes: str, sent: "Column") -> "Column":
     """Whether not all that was delivered, of which there are the least and the greatest, is what was sent."""
-    return (F.col(extremes)[0] != sent) | (F.col(extremes)[1] != sent)
+    return F.coalesce((F.col(extremes)[0] != sent) | (F.col(extremes)[1] != sent), F.lit(False))
+
+
+def _differs_from_choice() -> "Column":
+    """Whether something came by a receiver's choice, and not as this choice makes it of what was sent."""
+    groups, service = F.xxhash64("groups"), F.col("service")
+    return F.exists(
+        "chosen",
+        lambda one: (one["content"] != groups) | (one["service"] != came_as(service, one["delivery"])),
+    )
 
 
 def _look_at_daemons(model: Model) -> "DataFrame":

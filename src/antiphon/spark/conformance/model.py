@@ -40,7 +40,7 @@ _LATER = (1 << 62) - 1
 """Position of what has not happened by the end of the run."""
 _VIEW_COLUMNS = (
     "run", "live", "process", "daemon", "position", "time_us", "event", "groups", "views", "members",
-    "transitional", "changed", "cause", "has_quorum", "locks",
+    "transitional", "changed", "cause", "delivery", "has_quorum", "locks",
 )  # fmt: skip
 
 
@@ -170,12 +170,12 @@ class Model:
         """One process in one view of a group.
 
         run, live, process, daemon, group, view, start_position, start_time_us, members, transitional,
-        changed, cause, has_quorum; previous (the view from which it came, or null), previous_members (as it
-        was told itself); signals (how many), signal_position and signal_view of the first; end_event (view,
-        left, disconnect, or null if the run ended first), end_position (never null: beyond everything if
-        there is no end), end_time_us, end_cause, end_transitional, next_view (also if it had left with it),
-        is_cut_short (it disconnected in this view, or its trace just ends), knows_views (it is told of
-        views).
+        changed, cause, delivery (what it chose when it joined, or ""), has_quorum; previous (the view from
+        which it came, or null), previous_members (as it was told itself); signals (how many),
+        signal_position and signal_view of the first; end_event (view, left, disconnect, or null if the run
+        ended first), end_position (never null: beyond everything if there is no end), end_time_us, end_cause,
+        end_transitional, next_view (also if it had left with it), is_cut_short (it disconnected in this
+        view, or its trace just ends), knows_views (it is told of views).
         """
         return self.landed("terms", self._terms())
 
@@ -185,13 +185,13 @@ class Model:
         marks = self.parts(marks).select(
             "run", "live", "process", "daemon", "position", "time_us", "event",
             _first("groups").alias("group"), _first("views").alias("view"), "members", "transitional",
-            "changed", "cause", "has_quorum",
+            "changed", "cause", "delivery", "has_quorum",
         )  # fmt: skip
         is_step = F.col("event") != Event.TRANSSIG
         marks = marks.where(~is_step | (F.col("event") == Event.LEFT) | F.col("view").isNotNull())
         step = F.struct(
             "position", "time_us", "event", "live", "daemon", "view", "members", "transitional", "changed",
-            "cause", "has_quorum",
+            "cause", "delivery", "has_quorum",
         )  # fmt: skip
         steps = stretches(
             marks, key, is_step, step,
@@ -216,7 +216,8 @@ class Model:
         return found.select(
             "run", "live", "process", "daemon", "group", "view",
             F.col("position").alias("start_position"), F.col("time_us").alias("start_time_us"),
-            "members", "transitional", "changed", "cause", "has_quorum", "previous", "previous_members",
+            "members", "transitional", "changed", "cause", "delivery", "has_quorum", "previous",
+            "previous_members",
             "signals", "signal_position", "signal_view",
             F.when(ends_here & F.col("disconnect_position").isNotNull(), Event.DISCONNECT.value)
             .otherwise(F.col("end_event")).alias("end_event"),
@@ -267,21 +268,22 @@ class Model:
 
     @cached_property
     def deliveries(self) -> "DataFrame":
-        """run, live, process, daemon, position, time_us, groups, views, message, service, checksum, lts."""
+        """run, live, process, daemon, position, time_us, groups, views, message, service, checksum, lts,
+        delivery (the choice by which it came, or ""; then `service` is the one as which it came)."""
         return self.of(Event.DELIVER).select(
             "run", "live", "process", "daemon", "position", "time_us", "groups", "views", "message",
-            "service", "checksum", "lts",
+            "service", "checksum", "lts", "delivery",
         )  # fmt: skip
 
     @cached_property
     def term_deliveries(self) -> "DataFrame":
         """run, live, process, group, view, start_position (of the term: with the three before it its key),
-        position, message, service, lts, is_after_signal. Deliveries outside of any view are not in it: see
-        `stray_deliveries`."""
+        position, message, service, lts, delivery, is_after_signal. Deliveries outside of any view are not in
+        it: see `stray_deliveries`."""
         placed = self._placed_deliveries.where(F.col("start_position").isNotNull())
         return placed.select(
             "run", "live", "process", "group", "view", "start_position", "position", "message", "service",
-            "lts",
+            "lts", "delivery",
             F.coalesce(F.col("position") > F.col("signal_position"), F.lit(False)).alias("is_after_signal"),
         )  # fmt: skip
 
@@ -295,7 +297,7 @@ class Model:
     @cached_property
     def _placed_deliveries(self) -> "DataFrame":
         each = by_group(self.deliveries).select(
-            "run", "live", "process", "position", "message", "service", "lts", "group", "view"
+            "run", "live", "process", "position", "message", "service", "lts", "delivery", "group", "view"
         )
         each = each.where(F.col("view").isNotNull())
         terms = self.terms.select(

@@ -7,7 +7,8 @@ simulated runs only, where positions are places in one order. In live runs is as
 all, and of those daemons and sessions only that have a trace.
 
 Deliveries at processes that are not told of views are left out: only those who know the view know its
-members. Between daemons, the members of a view are those daemons in it that are at the bundle's destinations.
+members. What came to a member as less than safe, because it chose so, is no delivery of a safe message.
+Between daemons, the members of a view are those daemons in it that are at the bundle's destinations.
 """
 
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ def _not_by_all(model: Model) -> "DataFrame":
     members = tables.group_views.select("run", "group", "view", "members")
     judged = (
         tables.lacks.where((F.col("service") == "safe") & ~F.col("is_elsewhere"))
+        .withColumn("takers", F.filter("takers", lambda one: one["service"] == "safe"))
         .join(members, ["run", "group", "view"])
         .join(processes, ["run", "process"], "left")
     )
@@ -87,12 +89,12 @@ def _too_early(model: Model) -> "DataFrame":
         tables.bundles.select("run", "bundle", "holders"), ["run", "bundle"], "left"
     )
     judged = (
-        tables.view_messages.where((F.col("service") == "safe") & F.col("before_position").isNotNull())
+        tables.view_messages.where(F.col("safe_position").isNotNull())
         .join(tables.group_views.select(*key, "daemons"), key)
         .join(holders, ["run", "message"])
         .join(_traced(model), "run")
     )
-    lacking = _lacking(F.array_intersect("daemons", "traced"), F.col("before_position"))
+    lacking = _lacking(F.array_intersect("daemons", "traced"), F.col("safe_position"))
     found = judged.withColumn("lacking", lacking).where(F.size("lacking") > 0)
     return findings(
         found,
@@ -104,7 +106,7 @@ def _too_early(model: Model) -> "DataFrame":
         view="view",
         processes=[F.col("takers")[0]["process"]],
         messages=["message"],
-        positions=["before_position"],
+        positions=["safe_position"],
     )  # fmt: skip
 
 

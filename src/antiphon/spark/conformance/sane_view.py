@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def _look(model: Model) -> "DataFrame":
     delivered = traffic(model).view_messages.select(
         "run", "group", "message", F.col("view").alias("after"), F.col("first_position").alias("position"),
-        F.col("takers")[0]["process"].alias("taker"),
+        F.col("takers")[0]["process"].alias("taker"), is_causal().alias("came_causal"),
     )  # fmt: skip
     pairs = _sends(model).join(delivered, ["run", "group", "message"])
     begun = model.daemon_terms.groupBy("run", F.col("view").alias("epoch")).agg(
@@ -103,7 +103,8 @@ def _too_early(model: Model, pairs: "DataFrame") -> "DataFrame":
     those on the other side never see the view in which it spoke, nor one that follows from it.
     """
     earlier = (F.col("after") < F.col("before")) & _are_in_line("before", "after")
-    early = pairs.where(F.col("is_causal") & earlier).drop("birth")
+    # By its choice a member may get it as less than causal, and then it is not tied to the view.
+    early = pairs.where(F.col("is_causal") & F.col("came_causal") & earlier).drop("birth")
     wishes = model.wishes.where(F.col("event") != Event.JOIN).select(
         "run", "group", F.col("process").alias("sender"), F.col("position").alias("wish_position"),
         F.when(F.col("event") == Event.LEAVE, 1).otherwise(-1).alias("step"),

@@ -14,7 +14,15 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.traces import each_message
-from antiphon.trace import CAUSAL_SERVICES, ORDERED_SERVICES, RELIABLE_SERVICES, Event
+from antiphon.trace import (
+    CAUSAL_SERVICES,
+    FIFO_SERVICES,
+    ORDERED_SERVICES,
+    RELIABLE_SERVICES,
+    Event,
+    delivered_as,
+)
+from antiphon.trace.records import DELIVERED_AS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,6 +41,20 @@ def is_causal(service: "Column | str" = "service") -> "Column":
 def is_reliable(service: "Column | str" = "service") -> "Column":
     """Whether a service is reliable or better."""
     return _column(service).isin(*sorted(RELIABLE_SERVICES))
+
+
+def came_as(service: "Column", delivery: "Column") -> "Column":
+    """The service as which a member gets a message, as `antiphon.trace.delivered_as` says."""
+    found = service
+    for choice, most in DELIVERED_AS.items():
+        stronger = sorted(one for one in RELIABLE_SERVICES if delivered_as(one, choice) != one)
+        found = F.when((delivery == choice) & service.isin(*stronger), most).otherwise(found)
+    return found
+
+
+def is_in_order(delivery: "Column | str" = "delivery") -> "Column":
+    """Whether ordered messages come in their order by this choice, or without one."""
+    return ~_column(delivery).isin("fifo", "arrival")
 
 
 def daemon_of(process: "Column | str") -> "Column":
@@ -61,7 +83,8 @@ class Traffic:
         groups, views, service, checksum, self_discard, bundle (null if none carried it), bundle_daemon, all
         as it was sent; lts; receivers (processes, each once), deliveries (how many), first_position (of a
         delivery), checksums, contents and stamps (each the least and the greatest that was delivered;
-        contents are a hash of groups and service).
+        contents are a hash of groups and service, of deliveries without a choice), chosen (array of structs:
+        content, service, delivery; each that came by a choice, once; content is a hash of groups).
         """
         model = self._model
         sent = F.struct(
@@ -70,10 +93,14 @@ class Traffic:
             "self_discard", "bundle", "bundle_daemon", "bundle_lts",
         )  # fmt: skip
         sends = model.sends.select("run", "live", "message", sent.alias("sent"))
+        is_chosen = F.col("delivery") != ""
         deliveries = model.deliveries.select(
             "run", "live", "message", F.col("process").alias("receiver"), F.col("position"),
             F.col("checksum").alias("delivered_checksum"),
-            F.xxhash64("groups", "service").alias("content"), F.col("lts").alias("stamp"),
+            F.when(~is_chosen, F.xxhash64("groups", "service")).alias("content"),
+            F.when(is_chosen, F.struct(F.xxhash64("groups").alias("content"), "service", "delivery"))
+            .alias("choice"),
+            F.col("lts").alias("stamp"),
         )  # fmt: skip
         both = model.parts(sends.unionByName(deliveries, allowMissingColumns=True))
         found = both.groupBy("run", "live", "message").agg(
@@ -81,6 +108,7 @@ class Traffic:
             F.collect_set("receiver").alias("receivers"),
             F.count("receiver").alias("deliveries"),
             F.min("position").alias("first_position"),
+            F.collect_set("choice").alias("chosen"),
             *(
                 F.array(F.min(one), F.max(one)).alias(name)
                 for one, name in (
@@ -108,25 +136,31 @@ class Traffic:
     def view_messages(self) -> "DataFrame":
         """One message in one view of a group to which it was sent, for those who are told of views.
 
-        run, live, group, view, message, service, lts, takers (array of structs: process, end (see `end_of`),
-        next_view, is_signalled (in its term), is_after_signal), before_position (of the first delivery
-        before a signal, null if there is none), first_position. Reliable or better.
+        run, live, group, view, message, service (the strongest as which it came to one of them), lts, takers
+        (array of structs: process, end (see `end_of`), next_view, is_signalled (in its term),
+        is_after_signal, service (as which it came), delivery (the choice by which it came, or ""), choice (of
+        its process for this group, which counts if it came by this group alone)), safe_position (of the first
+        delivery before a signal as safe, null if there is none), first_position. Reliable or better.
         """
         model = self._model
         key = ["run", "process", "group", "view", "start_position"]
         terms = model.terms.where("knows_views").select(
-            *key, end_of().alias("end"), "next_view", (F.col("signals") > 0).alias("is_signalled")
+            *key, end_of().alias("end"), "next_view", (F.col("signals") > 0).alias("is_signalled"),
+            F.col("delivery").alias("choice"),
+        )  # fmt: skip
+        taker = F.struct(
+            "process", "end", "next_view", "is_signalled", "is_after_signal", "service", "delivery", "choice"
         )
-        taker = F.struct("process", "end", "next_view", "is_signalled", "is_after_signal")
+        is_safe = (F.col("service") == "safe") & ~F.col("is_after_signal")
         found = (
             model.term_deliveries.where(is_reliable())
             .join(terms, key)
             .groupBy("run", "live", "group", "view", "message")
             .agg(
-                F.any_value("service").alias("service"),
+                F.max_by("service", _strength()).alias("service"),
                 F.max("lts").alias("lts"),
                 F.collect_set(taker).alias("takers"),
-                F.min(F.when(~F.col("is_after_signal"), F.col("position"))).alias("before_position"),
+                F.min(F.when(is_safe, F.col("position"))).alias("safe_position"),
                 F.min("position").alias("first_position"),
             )
         )
@@ -138,7 +172,7 @@ class Traffic:
 
         Those of `view_messages`; process: it was in the view, or a member of it by the word of others;
         daemon; is_elsewhere (it delivered the message in another view, or in none); of its term in the view,
-        if it had one: end, next_view, is_signalled, start_position, end_transitional, before_lts and
+        if it had one: end, next_view, is_signalled, choice, start_position, end_transitional, before_lts and
         after_lts (the newest ordered message to the group that it delivered there before and after the
         signal); of the message: sender, self_discard, bundle, send_position. A sender that did not want its
         own message does not lack it.
@@ -175,7 +209,7 @@ class Traffic:
         )
         terms = model.terms.where("knows_views").select(
             *key, "start_position", "end_transitional", end_of().alias("end"), "next_view",
-            (F.col("signals") > 0).alias("is_signalled"),
+            (F.col("signals") > 0).alias("is_signalled"), F.col("delivery").alias("choice"),
         )  # fmt: skip
         found = found.join(terms, key, "left").join(newest, key, "left")
         return model.landed("lacks", found.withColumn("daemon", daemon_of("process")))
@@ -334,6 +368,14 @@ def traffic(model: Model) -> Traffic:
     if found is None:
         found = _TRAFFIC[model] = Traffic(model)
     return found
+
+
+def _strength() -> "Column":
+    """Of a service that is reliable or better: the more is promised, the greater."""
+    promises = F.lit(0)
+    for kind in (FIFO_SERVICES, CAUSAL_SERVICES, ORDERED_SERVICES, frozenset(("safe",))):
+        promises = promises + F.col("service").isin(*sorted(kind)).cast("int")
+    return promises
 
 
 def _column(one: "Column | str") -> "Column":

@@ -1,9 +1,10 @@
 """2.8: the signal has one place in a view, the same for all who go on together.
 
 That those who go on together have the same ordered messages is 2.7 and 2.13. Here a message is found that one
-of them delivered before the signal and another after it. As in the simulator's oracle, daemons are asked for
-one general signal in a view that loses members, at most one early one for each group, before the general one,
-and that those named in it are the ones who may come along.
+of them delivered before the signal and another after it; those who chose to get messages earlier are left
+out. As in the simulator's oracle, daemons are asked for one general signal in a view that loses members, at
+most one early one for each group, before the general one, and that those named in it are the ones who may
+come along.
 """
 
 from typing import TYPE_CHECKING
@@ -79,9 +80,9 @@ def _at_two_places(model: Model) -> "DataFrame":
     each = F.col("one")
     moved = (
         tables.view_messages.where(is_ordered() & F.exists("takers", lambda one: one["is_after_signal"]))
-        .where(F.col("before_position").isNotNull())
+        .where(F.exists("takers", lambda one: ~one["is_after_signal"]))
         .withColumn("one", F.explode("takers"))
-        .where((each["end"] == "view") & each["is_signalled"])
+        .where((each["end"] == "view") & each["is_signalled"] & (each["choice"] == ""))
         .groupBy("run", "group", "view", "message", each["next_view"].alias("next_view"))
         .agg(
             F.min(F.when(~each["is_after_signal"], each["process"])).alias("before"),

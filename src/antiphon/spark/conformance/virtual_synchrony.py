@@ -2,7 +2,8 @@
 
 Reliable and FIFO messages are not tied to the views of groups (thesis 2.2.4): as in the simulator's oracle,
 the property speaks of processes that stay, and whose daemons went on together from the daemon view in which
-the message was sent. Between daemons it holds as it is written, for every service.
+the message was sent. What a member got early, because it chose less than an order, others need not get.
+Between daemons it holds as it is written, for every service.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
-from antiphon.spark.conformance.traffic import Traffic, daemon_of, is_ordered, traffic
+from antiphon.spark.conformance.traffic import Traffic, daemon_of, is_in_order, is_ordered, traffic
 from antiphon.spark.conformance.verdict import Property, bundle_name, findings, text
 from antiphon.trace import Event, promises
 
@@ -22,14 +23,15 @@ _MOVES_ON = ("view", "end")
 
 def _look(model: Model) -> "DataFrame":
     tables = traffic(model)
-    companions = F.filter("takers", _goes_with)
+    companions = F.filter("takers", lambda one: _goes_with(one) & _has_it_for_all(one))
     missing = (
         tables.lacks.where(F.col("end").isin(*_MOVES_ON) & ~F.col("is_elsewhere"))
         .withColumn("companions", companions)
         .where(F.size("companions") > 0)
     )
-    weak = _owed_to_those_who_stay(tables, missing.where(~is_ordered()))
-    found = missing.where(is_ordered()).unionByName(weak.select(*missing.columns))
+    has_order = F.exists("companions", lambda one: is_ordered(one["service"]))
+    weak = _owed_to_those_who_stay(tables, missing.where(~has_order))
+    found = missing.where(has_order).unionByName(weak.select(*missing.columns))
     witness = F.col("companions")[0]["process"]
     return findings(
         found,
@@ -48,6 +50,11 @@ def _look(model: Model) -> "DataFrame":
 def _goes_with(taker: "Column") -> "Column":
     """Whether one who delivered it goes on together with the one who lacks it."""
     return taker["end"].isin(*_MOVES_ON) & taker["next_view"].eqNullSafe(F.col("next_view"))
+
+
+def _has_it_for_all(taker: "Column") -> "Column":
+    """Whether one did not get it early, for less than an order: then others need not get it."""
+    return is_in_order(taker["delivery"])
 
 
 def _owed_to_those_who_stay(tables: Traffic, missing: "DataFrame") -> "DataFrame":
