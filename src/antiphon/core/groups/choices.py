@@ -8,7 +8,7 @@ Deviations:
   earlier bundle of its sender, with "agreed" nothing overtakes an earlier bundle of the agreed order. What
   comes by several ways comes by the strictest.
 - What came before a join or a leave took effect is delivered in its place.
-Checked by: tests/paper/test_choices.py, the oracle's "choices" and the properties that members chose.
+Checked by: the scenario `choices`, the oracle's "choices" and the properties that members chose.
 """
 
 from bisect import insort

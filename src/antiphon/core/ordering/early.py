@@ -11,7 +11,7 @@ chose it is *offered*: its daemon hands it to those members, and leaves them out
 - In the adaptive order a bundle that waits for its ticket has no place: whoever read it and sent something
   would send that before it. So it is offered when its place is certain.
 - Events of groups stop the way to AGREED: nothing is agreed before the view that comes before it.
-Checked by: tests/paper/test_choices.py, the oracle's "choices" and the properties that members chose.
+Checked by: the scenario `choices`, the oracle's "choices" and the properties that members chose.
 """
 
 from collections import deque
