@@ -8,7 +8,8 @@ the same point of the stream.
     blocking.connect    the same for threads
     Service             the delivery levels
     Event               what a session delivers: Message View TransitionalSignal Left Reconnected
-                        SlowReceiver NotSent LockChanged LockGranted LockGone Call
+                        SlowReceiver NotSent LockChanged LockGranted LockGone Call Gap Unsure
+    Tls                 how a session speaks TLS
     errors              every error that can be raised, in one tree
 """
 
@@ -26,12 +27,15 @@ from antiphon.client import (
     Reconnected,
     Sent,
     Session,
+    Tls,
+    Unsure,
     connect,
 )
 from antiphon.service import Service
 from antiphon.types import (
     BatchStamp,
     Cause,
+    Gap,
     Left,
     Lock,
     LockCause,
@@ -58,6 +62,7 @@ __all__ = [
     "CallId",
     "Cause",
     "Event",
+    "Gap",
     "HeldLock",
     "Left",
     "Lock",
@@ -74,7 +79,9 @@ __all__ = [
     "Session",
     "SlowReceiver",
     "Time",
+    "Tls",
     "TransitionalSignal",
+    "Unsure",
     "View",
     "ViewId",
     "__version__",

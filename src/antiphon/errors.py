@@ -9,6 +9,7 @@
      ├── Disconnected           the session ended; `reason` says why, `unknown` which sends hang
      ├── NoTime                 the daemon does not know the time yet
      ├── NoQuorum               too few members of the group are here: nothing was sent
+     ├── NotAllowed             the daemon's access list does not allow it, or a limit of the user is reached
      ├── LockLost               the lock is not held any more
      ├── CallFailed             a call was answered with an error, or refused
      ├── CallTimeout            no answer came in time; says what is known of the call
@@ -56,6 +57,16 @@ class NoTime(AntiphonError):
 
 class NoQuorum(AntiphonError):
     """Fewer members of the group are here than one of them wished (`join(minimum=...)`); nothing was sent."""
+
+
+class NotAllowed(AntiphonError):
+    """The access list of the daemon does not allow this user to do that, or all sessions of the user take as
+    much as they may; nothing was done. `code` is "not-allowed" or "user-limit"."""
+
+    def __init__(self, reason: str, code: str = "not-allowed") -> None:
+        super().__init__(f"{reason} ({code})")
+        self.reason = reason
+        self.code = code
 
 
 class LockLost(AntiphonError):

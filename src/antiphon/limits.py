@@ -121,6 +121,8 @@ PROOF_RETRY_US = 100_000
 stays the same question: an answer to its first sending counts, however long its path."""
 ROUND_TRIP_MAX_US = 60_000_000
 """A longer time between a packet and its answer was no round trip, and says nothing about the path."""
+CLUSTER_KEYS_MAX = 2
+"""Cluster keys that a daemon has at a time: the one in use, and the one that is to follow it."""
 TRAIN_MAX_BYTES = 65_000
 TRAIN_MAX_PACKETS = 64
 """What one GSO send may carry (the kernel takes 128 segments and 65,507 bytes)."""
@@ -309,7 +311,9 @@ that cannot keep up reads less from its neighbours and clients."""
 
 # Sessions -------------------------------------------------------------------------------------------------
 SESSIONS_MAX = 10_000
-GROUPS_PER_SESSION_MAX = 1_000
+GROUPS_PER_SESSION_MAX = 16_384
+"""Groups that one session may have joined: some programs written for Spread are in 12,000. One more is
+refused; the connection of a Spread client, which has no word for a refusal, ends."""
 LOCKS_PER_SESSION_MAX = 256
 """Locks that one session holds or waits for, in all of its groups; more are refused."""
 LOCK_NAME_MAX_BYTES = 31
@@ -401,3 +405,122 @@ CALL_MEMORY_WAIT_S = 2
 programs that know nothing of calls."""
 CALL_FORMER_GROUPS_MAX = 16
 """Groups that a session has left, of whose calls it remembers what it did: it may join them again."""
+
+# Edges ----------------------------------------------------------------------------------------------------
+EDGES_MAX = 64
+"""Edges that attach to one daemon, or to one edge; further ones are refused with a reason. Each costs its
+attachment one copy of what it listens to."""
+EDGE_GROUPS_MAX = 16_384
+"""Groups that one edge listens to, for its own clients and the edges behind it."""
+EDGE_SPONSORED_MAX = 4_096
+"""Sessions in whose name an attachment sends for one edge."""
+FEED_RETAIN_BYTES = 64 * 1024 * 1024
+FEED_RETAIN_US = 30_000_000
+"""What a daemon keeps of its feed, so that an edge that has lost its attachment, or is slow, goes on without
+a gap: no more bytes, and nothing older. A group stays in the feed for the second after the last edge has lost
+interest."""
+FEED_PARTS_MAX = 256
+"""Daemon views whose place in the feed is remembered."""
+EDGE_OUTPUT_BYTES = 1024 * 1024
+"""Output that waits for an edge at which it is fed no more until a quarter of this waits: the feed keeps the
+rest for a while, and tells a gap if it is too long."""
+EDGE_BEAT_US = 500_000
+EDGE_RESUME_US = 5_000_000
+"""An edge may come from an attachment that is ahead: for so long, a daemon waits until it has installed the
+view that the edge comes from, before it tells a gap."""
+EDGE_RECEIVERS_US = 5_000_000
+"""How often the numbers of receivers are told on, at most."""
+EDGE_QUEUE_BYTES = 8 * 1024 * 1024
+"""Bundles of clients that wait at an edge for its attachment; beyond it the edge reads no more from them."""
+EDGE_DIAL_FIRST_US = 100_000
+EDGE_DIAL_MOST_US = 5_000_000
+"""How long an edge leaves an address alone that has failed: twice as long with each failure in a row. Its
+connection counts as none if it lasted for the longest of these times."""
+EDGE_ANSWER_US = 3_000_000
+"""How long an edge waits for a connection, and for the answer to its first frame."""
+EDGE_PATIENCE_US = 1_500_000
+"""How long an edge without an attachment keeps the edges behind it, before it sends them to look for another
+one."""
+EDGE_UNSURE_US = 2_000_000
+"""How long an edge whose attachment was lost waits for what it had sent there to come in the feed, before it
+tells its clients that nobody knows what became of it."""
+EDGE_ATTACHMENTS_MAX = 16
+"""Addresses of attachments that an edge is given."""
+EDGE_COORDINATORS_FEW = 8
+"""Edges that attach to one daemon of the core before further ones look for one of these: its expected number
+of coordinators."""
+EDGE_NEIGHBOURS_MAX = 64
+"""Coordinators in one answer to a probe: some 4 KB."""
+EDGE_KNOWN_MAX = 256
+"""Coordinators that an edge remembers."""
+EDGE_PROBES = 4
+"""Coordinators that an edge asks at a time."""
+EDGE_PROBE_US = 1_000_000
+"""Whoever has not answered a probe after this is out of reach for now."""
+EDGE_SEARCH_US = 5_000_000
+"""How long an edge looks for a coordinator before it becomes one."""
+EDGE_DETERMINE_US = 10_000_000
+"""How often an edge looks whether its place is still the right one, with at most EDGE_PROBES questions; and
+how often it reports what is behind it."""
+EDGE_NEARER = 2
+"""A child moves to a coordinator that is nearer by this factor."""
+EDGE_FAILURES_MAX = 3
+"""A coordinator that does not answer more often than this in a row is forgotten until somebody tells of
+it."""
+EDGE_MOVE_US = 3_000_000
+"""How long another attachment stands by before an edge moves there: by then it listens to what the edge
+wants."""
+EDGE_MOVE_MOST_US = 15_000_000
+"""After so long it moves although the fate of something that it sent is not known."""
+CAST_CHILDREN_MIN = 2
+"""An edge multicasts only what at least so many of the edges behind it want that hear its multicasts: for one
+a copy costs the same."""
+CAST_PACKET_BYTES = 1_300
+"""Of the feed in one packet of a cast: with its header it is never cut into fragments of IP."""
+CAST_ITEM_MAX_BYTES = 256 * 1024
+"""A larger item goes to each edge over its connection, which does not send faster than is read."""
+CAST_PROBE_FIRST_US = 50_000
+CAST_PROBE_US = 2_000_000
+"""How often an edge asks those behind it, by multicast, whether they hear it: after the first of these times,
+then after twice as long each time, up to the second."""
+CAST_PROOF_US = 3 * CAST_PROBE_US
+"""For how long an answer is believed."""
+CAST_NEWS_FIRST_US = 20_000
+"""After this, and then after twice as long each time up to CAST_PROBE_US, it is said how far a cast has come
+that has gone quiet: so that the loss of its last packets is noticed."""
+CAST_KEEP_BYTES = 8 * 1024 * 1024
+CAST_KEEP_US = 10_000_000
+"""What an edge keeps of a cast to repair it for others: no more bytes, and nothing older."""
+CAST_AHEAD_PACKETS = 4_096
+CAST_AHEAD_BYTES = 8 * 1024 * 1024
+"""Packets of a cast that are kept although earlier ones are missing; later ones are dropped, and asked for
+again."""
+CAST_QUEUE_BYTES = 4 * 1024 * 1024
+"""What waits of the feed that came over the connection, because packets of the cast belong before it; beyond
+it the edge asks for the feed over the connection alone."""
+CAST_DISTANCE_MIN_US = 1_000
+CAST_DISTANCE_MAX_US = 500_000
+"""Distances that timers of requests and repairs are made from: clocks and busy processes are not exact."""
+CAST_ROUNDS = 3
+"""So many requests for a packet are multicast, or heard from others, before the coordinator is asked over the
+connection."""
+CAST_REQUEST_RANGES = 32
+CAST_REQUEST_PACKETS = 1_024
+"""What one request asks for at the most."""
+CAST_REPAIRS_TURN = 32
+CAST_REPAIRS_PAUSE_US = 1_000
+"""So many repairs are multicast at a time, and then nothing for this time."""
+CAST_ESCALATED_US = 3_000_000
+"""When the coordinator is asked again over the connection, if it has not answered."""
+CAST_LACKS_MAX = 512
+"""An edge that has asked for more packets over the connection between two answers to probes is fed over it
+alone for CAST_BARRED_US, and twice as long each time up to eight minutes."""
+CAST_BARRED_US = 30_000_000
+LISTENED_GROUPS_MAX = 1_024
+"""Groups in one message with which a daemon says that it listens to them: some 40 KB."""
+TOKEN_MIN_CHARACTERS = 16
+"""A token that is shorter can be guessed."""
+TOKEN_MAX_CHARACTERS = 512
+"""Of a token with which a client says who it is."""
+SECRET_FILE_MAX_BYTES = 1024 * 1024
+"""Of a file of tokens or keys: a larger one is none."""

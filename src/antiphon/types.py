@@ -54,6 +54,16 @@ def private_name(session: str, daemon: str) -> str:
     return f"#{session}#{daemon}"
 
 
+def listened_name(name: str) -> str:
+    """The group to which a daemon listens that is to get what is sent to this name: for a private name, that
+    of all private names at its edge.
+
+    >>> listened_name("#bob#e1"), listened_name("prices")
+    ('#e1', 'prices')
+    """
+    return f"#{name.rpartition('#')[2]}" if name[0] == "#" else name
+
+
 PRIORITY_WORDS = {"low": 0, "medium": 5, "high": 9}
 """Names for priorities; any whole number from 0 to `PRIORITY_MAX` will do as well."""
 PRIORITY_MAX = 9
@@ -266,6 +276,23 @@ class View(Struct, frozen=True, omit_defaults=True):
     """Without a quorum: the members that are here would be enough, and make sure of it. Sends wait."""
     locks: tuple[Lock, ...] = ()
     """The locks that somebody holds or waits for, by name."""
+    receivers: int = 0
+    """About how many sessions at edges get what is sent to the group: they are no members, nobody waits for
+    them, and they are counted now and then."""
+
+
+class Gap(Struct, frozen=True):
+    """At an edge: messages to a group may be missing here, because the edge lost its attachment and found
+    none that still had them. A view follows, and from there on the stream is whole again."""
+
+    group: str
+    after: ViewId | None
+    """The view up to which the stream was whole: what is missing was sent in it or later; None: unknown."""
+    after_lts: int
+    until_lts: int
+    """What is missing has its place in the agreed order after the first and up to the second, where both
+    belong to one line of daemon views."""
+    reason: str
 
 
 class LockCause(Enum):

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from antiphon.calls import Call
-from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected
-from antiphon.types import Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected, Unsure
+from antiphon.types import Gap, Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
 
@@ -114,7 +114,7 @@ def described(event: Event) -> str:
         case View():
             return (
                 f"{event.group} view {event.id} ({event.cause.value}: {listed(event.changed)}): "
-                f"{listed(event.members)}{quorum_of(event)}"
+                f"{listed(event.members)}{receivers_of(event)}{quorum_of(event)}"
             )
         case TransitionalSignal():
             return f"{event.group} signal: some members of view {event.id} are out of reach"
@@ -126,6 +126,10 @@ def described(event: Event) -> str:
             return f"slow: {lagging(event)}"
         case NotSent():
             return f"not sent: {unsent(event)}"
+        case Unsure():
+            return f"unsure: {unsure(event)}"
+        case Gap():
+            return f"{event.group} gap: {missed(event)}"
         case Call():
             text = event.payload.decode("utf-8", "backslashreplace")
             mine = ", to be answered by this session" if event.is_mine else ""
@@ -146,6 +150,30 @@ def quorum_of(view: View) -> str:
     if view.has_quorum:
         return ""
     return "; making sure that these are enough" if view.is_deciding else "; no quorum: nothing may be sent"
+
+
+def receivers_of(view: View) -> str:
+    """What is to be said of those who get a group's messages at edges."""
+    return f" and about {counted(view.receivers, 'receiver')} at edges" if view.receivers else ""
+
+
+def missed(event: Gap) -> str:
+    """A gap, with what it means for the reader.
+
+    >>> missed(Gap("ticks", None, 0, 0, "d2 has kept nothing so old"))
+    'messages may be missing here (d2 has kept nothing so old)'
+    """
+    since = f" since view {event.after}" if event.after is not None else ""
+    return f"messages may be missing here{since} ({event.reason})"
+
+
+def unsure(event: Unsure) -> str:
+    """Messages of unknown fate, with what it means for the reader.
+
+    >>> unsure(Unsure((), 2, 7, 8))
+    '2 messages may or may not have been sent: the edge lost its attachment'
+    """
+    return f"{counted(event.count, 'message')} may or may not have been sent: the edge lost its attachment"
 
 
 def unsent(event: NotSent) -> str:

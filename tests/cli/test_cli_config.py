@@ -12,6 +12,7 @@ from command_line import TIMEOUT_S, Run, is_one_line
 
 from antiphon import config
 from antiphon.client import ask_status
+from antiphon.runtime import key_files
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.status import has_formed
 
@@ -186,3 +187,48 @@ def test_an_imported_cluster_runs_beside_spread(antiphon: Run, tmp_path: Path) -
         while not has_formed([ask_status(place) for place in places], result.daemon_names):
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
+
+
+SITE = '[[site]]\nname = "s"\n[[site.daemon]]\nname = "d1"\naddress = "127.0.0.1:4810"\n'
+
+
+def test_keygen_makes_a_key_that_only_its_owner_reads(antiphon: Run, tmp_path: Path) -> None:
+    done = antiphon("config", "keygen", "cluster.key")
+    assert (done.returncode, done.stderr) == (0, "")
+    file = tmp_path / "cluster.key"
+    assert file.stat().st_mode & 0o777 == 0o600
+    secret = file.read_text().split()[1]
+    assert secret[:8] not in done.stdout
+    again = antiphon("config", "keygen", "cluster.key")
+    assert again.returncode == 2 and is_one_line(again.stderr)
+    assert "it stays" in again.stderr
+    assert file.read_text().split()[1] == secret
+
+
+def test_the_example_comes_with_a_key(antiphon: Run, tmp_path: Path) -> None:
+    done = antiphon("config", "example", "--out", "cluster.toml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "cluster.toml").read_text() == antiphon("config", "example").stdout
+    parsed = config.resolved(config.parse((tmp_path / "cluster.toml").read_text()), str(tmp_path))
+    assert key_files.keys_of(parsed.security) is not None
+    again = antiphon("config", "example", "--out", "cluster.toml")
+    assert again.returncode == 2 and is_one_line(again.stderr)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[security]\nkey = "x"\n', ("line 2", "security.key", "key_file")),
+        ('[security]\nnext_key_file = "x"\n', ("line 2", "security.next_key_file", "key_file")),
+        ("[security]\ninsecure = 1\n", ("line 2", "security.insecure", "a boolean")),
+    ],
+)
+def test_faults_of_the_table_security(
+    antiphon: Run, tmp_path: Path, text: str, expected: tuple[str, ...]
+) -> None:
+    (tmp_path / "bad.toml").write_text(text + SITE)
+    done = antiphon("config", "check", "bad.toml")
+    assert done.returncode == 1
+    assert is_one_line(done.stderr)
+    for words in expected:
+        assert words in done.stderr

@@ -4,7 +4,7 @@ import pytest
 from command_line import Run, is_one_line
 
 WRONG = {
-    "neither a file nor a cluster": (["daemon"], "give --config FILE with --name DAEMON, or --cluster NAME"),
+    "an interface of nothing": (["daemon", "--interface", "127.0.0.1"], "--interface is for --cluster"),
     "both": (["daemon", "--cluster", "tea", "--config", "x"], "give --config FILE"),
     "a file without a name": (["daemon", "--config", "x"], "--config needs --name"),
     "an interface with a file": (

@@ -17,8 +17,8 @@ from antiphon.cli import entry
 VERBS = (
     "demo", "daemon", "status", "explain", "send", "listen", "chat", "flood", "simulate",
     "journal", "check", "report", "ingest", "campaign", "lab", "config check", "config example",
-    "config import-spread", "bench throughput", "bench latency", "bench priority", "bench spread",
-    "bench peers",
+    "config import-spread", "config keygen", "bench throughput", "bench latency", "bench priority",
+    "bench spread", "bench peers",
 )  # fmt: skip
 
 

@@ -95,6 +95,16 @@ def test_ctrl_c_ends_a_listener_quietly(start: Start, addresses: list[str]) -> N
     assert (listener.returncode, err) == (130, "")
 
 
+def test_a_message_may_stand_on_the_command_line(antiphon: Run, start: Start, addresses: list[str]) -> None:
+    listener = start("listen", "tea", "--count", "2", "--json", "--address", addresses[0])
+    assert "view" in first_line(listener)
+    for words in (["two", "words"], ["--", "--not-an-option"]):
+        assert antiphon("send", "tea", "--address", addresses[1], *words, stdin="not read\n").returncode == 0
+    out, _ = listener.communicate(timeout=TIMEOUT_S)
+    payloads = [json.loads(line)["payload"] for line in out.splitlines() if "payload" in line]
+    assert payloads == ["two words", "--not-an-option"]
+
+
 def test_two_people_chat(antiphon: Run, start: Start, addresses: list[str]) -> None:
     ann = start("chat", "tea", "--name", "ann", "--address", addresses[0])
     assert ann.stdin is not None and ann.stdout is not None
@@ -105,7 +115,7 @@ def test_two_people_chat(antiphon: Run, start: Start, addresses: list[str]) -> N
     assert bob.returncode == 0
     assert "#bob#d2: hello all" in bob.stdout
     assert "! unknown command /dance; /help lists them" in bob.stdout
-    assert "! group name 'nobody!'" in bob.stdout
+    assert "! nobody here is called nobody!" in bob.stdout
     heard = [first_line(ann) for _ in range(4)]
     assert heard == [
         "* join: #bob#d2 (2 here)\n",

@@ -292,7 +292,7 @@ async def test_the_environment_gives_the_default_address(address, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"address": "/tmp/x.sock"}, "neither unix:PATH nor tcp:HOST:PORT"),
+        ({"address": "/tmp/x.sock"}, "not unix:PATH, tls:HOST:PORT or tcp:HOST:PORT"),
         ({"address": []}, "no address"),
         ({"name": "eleven-long"}, "at most 10"),
         ({"name": "a#b"}, "'#'"),

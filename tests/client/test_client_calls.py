@@ -272,6 +272,30 @@ async def test_an_application_that_takes_no_events_can_call(tmp_path: Path, addr
         serving.cancel()
 
 
+async def test_a_call_is_refused_only_if_no_message_of_it_was_sent(tmp_path: Path):
+    """What was delivered may be executed, so a caller that repeats it in vain must not hear that it was not
+    sent."""
+    peer = ScriptedDaemon(tmp_path)
+    welcomed = asyncio.create_task(asyncio.to_thread(peer.welcome))
+    session = await antiphon.connect(peer.address, name="alice")
+    await welcomed
+    asking = asyncio.create_task(session.call("stock", b"?", timeout_s=20))
+    frame_of_call = [(await asyncio.to_thread(peer.hear))[1] for _ in range(2)][1]  # it was repeated
+    peer.say(frames.NotSent("stock", 2, 1))
+    await asyncio.sleep(0.2)
+    assert not asking.done()
+    mark = mark_of(bundle.parse(frame_of_call).extensions)
+    peer.say(answer_frame(msgspec.structs.replace(mark, kind=CallKind.ANSWER), b"here"))
+    assert await asking == b"here"
+    asking = asyncio.create_task(session.call("stock", b"?", timeout_s=20))
+    await asyncio.to_thread(peer.hear)
+    peer.say(frames.NotSent("stock", 3, 1))
+    with pytest.raises(errors.NoQuorum):
+        await asking
+    peer.close()
+    await session.close()
+
+
 def answer_frame(mark, payload: bytes) -> bytes:
     """An answer as a daemon delivers it."""
     from antiphon.wire.calls import encode_mark

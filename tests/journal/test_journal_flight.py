@@ -25,6 +25,7 @@ from antiphon.journal.errors import (
     OffsetsRemoved,
     OtherJournal,
 )
+from antiphon.journal.guard import Guard
 from antiphon.journal.log import Fsync, Log, LogSettings
 from antiphon.journal.reader import Journals
 from antiphon.journal.schema import SCHEMA
@@ -166,7 +167,7 @@ def test_an_unknown_group_has_no_flight(client: Any) -> None:
 
 def test_a_place_that_is_taken_is_a_wrong_use(served: Served, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot listen"):
-        JournalServer(served.log, "grpc://203.0.113.1:1")
+        JournalServer(served.log, "grpc://203.0.113.1:1", guard=Guard(insecure=True))
 
 
 # The reader -----------------------------------------------------------------------------------------------

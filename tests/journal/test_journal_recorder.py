@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from journal_stories import (
     Cluster,
     as_rows,
+    bundle,
     cluster,
     journal_process,
     readable,
@@ -19,12 +20,13 @@ from journal_stories import (
 )
 
 import antiphon.blocking
-from antiphon import Service
+from antiphon import Event, Service
 from antiphon.cli.main import EXIT_USAGE, exit_code
 from antiphon.errors import ConnectError, UsageError
 from antiphon.journal.errors import JournalError
 from antiphon.journal.folder import read_endpoint
-from antiphon.journal.log import Fsync, LogSettings
+from antiphon.journal.log import Fsync, Log, LogSettings
+from antiphon.journal.recorder import Recorder
 from antiphon.journal.running import Journal
 from antiphon.journal.state import Gap
 from antiphon.types import BatchStamp
@@ -271,3 +273,31 @@ def test_a_machine_without_arrow_is_told_what_to_install(
     assert exit_code(["journal", "--groups", "tea", "--dir", str(tmp_path / "j")]) == EXIT_USAGE
     assert "pip install 'antiphon[journal]'" in capsys.readouterr().err
     assert not (tmp_path / "j").exists()
+
+
+class Played:
+    """A session whose events a test has chosen."""
+
+    name, loss, groups = "#jrn#e1", None, frozenset({"tea"})
+
+    def __init__(self, *events: Event) -> None:
+        self._events = list(events)
+
+    def receive_many(self, timeout_s: float) -> list[Event]:
+        if not self._events:
+            raise TimeoutError
+        events, self._events = self._events, []
+        return events
+
+
+def test_a_stream_with_a_hole_ends_the_journal_which_says_why(tmp_path: Path) -> None:
+    before = bundle(0, 3)
+    gap = antiphon.Gap("tea", None, 7, 9, "d2 has forgotten it")
+    to_the_journal_alone = antiphon.Gap("#jrn#e1", None, 7, 9, "no matter of the groups")
+    log = Log(tmp_path / "j", LogSettings())
+    played = Played(to_the_journal_alone, *before, gap, *bundle(5, 1))
+    recorder = Recorder(log, cast(antiphon.blocking.Session, played), ["tea"])
+    with pytest.raises(JournalError, match=r"messages to tea may be missing.*\(d2 has forgotten it\)"):
+        recorder.run(lambda: False)
+    assert messages(rows_in(log)) == [b"0", b"1", b"2"]
+    log.close()

@@ -57,6 +57,10 @@ class RealWorld:
         self.directory = Path(mkdtemp(prefix="antiphon-"))
         self.config = config_of(plan, self.directory)
         self.hosts: list[RealHost] = []
+        self.edges: list[RealHost] = []
+        """There are none here."""
+        self.strangers = None
+        """Nor is anybody here who sends what he has overheard."""
         self.began_ns = time.monotonic_ns()
         self._failures: list[BaseException] = []
         self._wires: list[Wire] = []
@@ -147,8 +151,10 @@ class RealWorld:
         read_bytes_per_s: int = 0,
         views: bool = True,
         slow: str = "",
+        forbidden: tuple[str, ...] = (),
     ) -> RealClient | None:
-        """A new session, if the daemon may have it now."""
+        """A new session, if the daemon may have it now; real daemons have no list of what is forbidden."""
+        assert not forbidden
         return self.hosts[number].connect(name, priority, read_bytes_per_s, views, slow)
 
     def settle(self, number: int) -> None:
@@ -157,6 +163,15 @@ class RealWorld:
     def disconnect(self, number: int, client: RealClient, graceful: bool) -> None:
         """End a session from its own side."""
         client.disconnect(graceful)
+
+    def edges_in_reach(self) -> list[RealHost]:
+        """None."""
+        return self.edges
+
+    @property
+    def machines(self) -> list[RealHost]:
+        """Those of daemons: there are no edges here."""
+        return self.hosts
 
     @property
     def clients(self) -> list[RealClient]:

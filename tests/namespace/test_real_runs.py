@@ -17,7 +17,7 @@ from antiphon.simulator.plan import Plan
 from antiphon.simulator.run import run_plan
 from antiphon.simulator.scenarios import plan_of
 from antiphon.trace import ORDERED_SERVICES, Event, Trace
-from antiphon.trace.records import OF_LOCKS_AND_CALLS
+from antiphon.trace.records import OF_EDGES, OF_LOCKS_AND_CALLS
 
 FILES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.json"))
 SHORT = "once-each"
@@ -76,8 +76,10 @@ def test_every_promise_is_kept_while_each_kind_of_fault_happens_once(tmp_path: P
     outcome = judged(plan_called(SHORT), tmp_path)
     trace = outcome.trace
     # Stops have a plan of their own.
-    unseen = {Event.CLOCK, Event.LINK, Event.SLOW, Event.FORGED, Event.STEADY, Event.STOP}
-    assert frozenset(Event) - OF_LOCKS_AND_CALLS - unseen == {record.event for record in trace.records}
+    unseen = {Event.CLOCK, Event.LINK, Event.SLOW, Event.FORGED, Event.BREACH, Event.STEADY, Event.STOP}
+    assert frozenset(Event) - OF_LOCKS_AND_CALLS - OF_EDGES - unseen == {
+        record.event for record in trace.records
+    }
     assert causes(trace) >= {"join", "leave", "network", "merge"}
     assert {record.service for record in trace.records if record.event is Event.DELIVER} >= ORDERED_SERVICES
     assert (outcome.counts.crashes, outcome.counts.restarts) == (1, 1)

@@ -114,7 +114,7 @@ def test_two_laptops_chat_without_a_file(network: tuple[list[Laptop], Hub]) -> N
     laptops, _ = network
     began = time.monotonic()
     for number, laptop in enumerate(laptops):
-        laptop.start("daemon", "--cluster", "tea", "--name", f"laptop{number}")
+        laptop.start("daemon", "--cluster", "tea", "--insecure", "--name", f"laptop{number}")
     for laptop in laptops:
         wait_for(laptop, "with laptop")
     first = laptops[0].start("chat", "tea", "--name", "alice")
@@ -134,7 +134,7 @@ def test_two_laptops_chat_without_a_file(network: tuple[list[Laptop], Hub]) -> N
 @pytest.mark.timeout(150)
 def test_a_chat_without_a_daemon_of_its_own_finds_one_in_the_lan(network: tuple[list[Laptop], Hub]) -> None:
     laptops, _ = network
-    laptops[0].start("daemon", "--cluster", "tea", "--name", "laptop0")
+    laptops[0].start("daemon", "--cluster", "tea", "--insecure", "--name", "laptop0")
     wait_for(laptops[0], "listens on")
     chat = laptops[1].start("chat", "tea", "--name", "bob")
     read_until(chat, "You are #bob#laptop0 in tea")
@@ -144,9 +144,9 @@ def test_a_chat_without_a_daemon_of_its_own_finds_one_in_the_lan(network: tuple[
 def test_multicast_that_gets_through_in_one_direction_is_told(network: tuple[list[Laptop], Hub]) -> None:
     """The newcomer is heard, and hears no multicast of others: it says so, and what to do instead."""
     laptops, hub = network
-    laptops[0].start("daemon", "--cluster", "tea", "--name", "laptop0")
+    laptops[0].start("daemon", "--cluster", "tea", "--insecure", "--name", "laptop0")
     wait_for(laptops[0], "listens on")
     hub.drops = lambda end, data: end == 0 and data[16] == 239
-    laptops[1].start("daemon", "--cluster", "tea", "--name", "laptop1")
+    laptops[1].start("daemon", "--cluster", "tea", "--insecure", "--name", "laptop1")
     wait_for(laptops[1], "other daemons are there (laptop0), but multicast")
     assert "antiphon config example" in laptops[1].log("daemon")

@@ -21,7 +21,7 @@ import msgspec
 from wires import enter, host_of
 
 from antiphon import config as configuration
-from antiphon.config import Config, DaemonConfig, SiteConfig
+from antiphon.config import Config, DaemonConfig, Security, SiteConfig
 from antiphon.core.view import DaemonView
 from antiphon.runtime import daemon as runtime
 from antiphon.runtime.loop import now_us
@@ -57,7 +57,9 @@ def config_of(plan: Plan, directory: Path) -> Config:
         )
         for site in plan.sites
     )
-    return configuration.build(sites, tuple(route.link for route in plan.routes), plan.settings)
+    return configuration.build(
+        sites, tuple(route.link for route in plan.routes), plan.settings, security=Security(insecure=True)
+    )
 
 
 class Pen(list[Record]):

@@ -304,8 +304,8 @@ class Cluster(PassingTime):
             self.settle()
         return clients
 
-    def join(self, client: str, group: str, minimum: int = 0) -> None:
-        self.ask(client, frames.Join(group, minimum))
+    def join(self, client: str, group: str, minimum: int = 0, delivery: int = 0) -> None:
+        self.ask(client, frames.Join(group, minimum, delivery))
 
     def ask(self, client: str, request: frames.FromClient) -> None:
         """A client sends a control frame."""

@@ -26,7 +26,7 @@ class Told:
                 sent(view_id, header)
                 self.last = header
 
-            node._observer.sent = note  # type: ignore[union-attr, method-assign]
+            node.observer.sent = note  # type: ignore[union-attr, method-assign]
         self.last: bundle.Header | None = None
 
     def take(self) -> History:

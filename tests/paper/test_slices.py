@@ -102,6 +102,26 @@ def test_messages_wait_until_all_slices_are_done():
     assert cluster.story("#c1#d1") == ["merge c0 c1 late", "early", "early"]
 
 
+def test_a_message_is_accepted_when_the_rest_of_its_view_is_done():
+    """A daemon that is left alone and crashes before that was the only one that had it."""
+    cluster = world(2)
+    asker = cluster.client(0, "asker", accepts=True)
+    for group in GROUPS:
+        cluster.join(asker, group)
+    for client in cluster.members(GROUPS[0], of=[1]):
+        for group in GROUPS[1:]:
+            cluster.join(client, group)
+    cluster.settle()
+    forget(cluster)
+    cluster.nodes[0].regrouping.slice_steps = cluster.nodes[0].regrouping.part_steps = 1
+    cluster.slice_us = DELAY_US
+    cluster.partition({0}, {1})
+    cluster.send(asker, GROUPS[0], b"to itself alone")
+    cluster.settle({0}, {1})
+    told = [type(event).__name__ for event in cluster.events[asker]]
+    assert told.index("Message") < told.index("Accepted")
+
+
 @pytest.mark.parametrize("state", ["gtrans", "ggather"])
 def test_a_view_that_is_lost_between_two_slices_is_left_in_order(state: str):
     """What is left to do is done first: nobody misses a view, and those who go on together have the same."""

@@ -11,7 +11,7 @@ import msgspec
 from antiphon import limits
 from antiphon.service import Service
 from antiphon.types import Message, View
-from antiphon.wire import bundle, frames
+from antiphon.wire import bundle, edges, frames
 
 Heard = TypeVar("Heard")
 
@@ -54,7 +54,7 @@ class RawClient:
     def send_bytes(self, data: bytes) -> None:
         self.socket.sendall(data)
 
-    def say(self, value: frames.FromClient) -> None:
+    def say(self, value: frames.FromClient | edges.FromEdge) -> None:
         self.send_bytes(frames.encode_control(value))
 
     def bundle(self, group: str, payloads: list[bytes], service: Service = Service.AGREED) -> bytes:
@@ -90,7 +90,7 @@ class RawClient:
 
     def _note_view(self, kind: int, frame: bytes) -> None:
         if kind == frames.FrameKind.CONTROL:
-            value = frames.decode_from_daemon(frame)
+            value = frames.decode_to_edge(frame)
             if isinstance(value, frames.ViewFrame):
                 self.views.append(value.view)
 
@@ -98,7 +98,7 @@ class RawClient:
         """The next control value of this kind; whatever comes before it is skipped."""
         while (frame := self.next_frame()) is not None:
             if frame[0] == frames.FrameKind.CONTROL:
-                value = frames.decode_from_daemon(frame[1])
+                value = frames.decode_to_edge(frame[1])
                 if isinstance(value, kind):
                     return value
         raise AssertionError(f"the connection ended before a {kind.__name__}")

@@ -26,7 +26,7 @@ from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.simulator.oracle import PROPERTIES
 from antiphon.trace import Event, Record
-from antiphon.trace.records import OF_LOCKS_AND_CALLS
+from antiphon.trace.records import OF_EDGES, OF_LOCKS_AND_CALLS
 
 LOOK_EVERY_S = 0.5
 HASTY = Settings(membership="lan", suspect_ms=700.0)
@@ -161,11 +161,12 @@ class Run:
         assert_promises_kept(self.config, seed, diaries, self.witnessed, expected)
 
 
-SIMULATED = {Event.SLOW, Event.FORGED, Event.STEADY}
+SIMULATED = {Event.SLOW, Event.FORGED, Event.BREACH, Event.STEADY}
 """Told by the simulator only."""
 CALM = (
     frozenset(Event)
     - OF_LOCKS_AND_CALLS
+    - OF_EDGES
     - {Event.TRANSSIG, Event.STRANSSIG, Event.CRASH, Event.STOP, Event.RESTORED, Event.LINK, Event.CLOCK}
     - SIMULATED
 )

@@ -96,6 +96,8 @@ def test_a_name_is_taken_until_its_session_is_over(place: str, daemon: Daemon) -
         with pytest.raises(Rejected) as rejected:
             SpreadClient(place, "ann")
         assert rejected.value.code == -6
+        counters = status(daemon.places[0])["runtime"]["clients"]
+        assert (counters["refused"], counters["bad_frames"]) == (1, 0)
     wait_until(lambda: not status(daemon.places[0])["sessions"])
     with SpreadClient(place, "ann"), pytest.raises(antiphon.errors.Refused):
         antiphon.blocking.connect(daemon.places[0], name="ann")

@@ -44,7 +44,13 @@ def some_group(size: int) -> Group:
 
 def made(node: Node, request: AskStatus) -> tuple[dict[str, Any], int]:
     """A page, and in how many steps it was made."""
-    steps: Steps = page(node, request, lambda: {"daemon": "d1", "runtime": {}}, lambda numbers: {})
+    steps: Steps = page(
+        node.delivery.membership.groups,
+        node.sessions,
+        request,
+        lambda: {"daemon": "d1", "runtime": {}},
+        lambda numbers: {},
+    )
     count = 0
     while True:
         try:
@@ -103,7 +109,13 @@ def test_a_page_is_made_in_many_steps(node: Node) -> None:
 
 def test_what_changes_while_a_page_is_made_is_no_mistake(node: Node) -> None:
     groups = node.delivery.membership.groups
-    steps = page(node, AskStatus(), lambda: {"runtime": {}}, lambda numbers: {})
+    steps = page(
+        node.delivery.membership.groups,
+        node.sessions,
+        AskStatus(),
+        lambda: {"runtime": {}},
+        lambda numbers: {},
+    )
     told = None
     with contextlib.suppress(KeyError):
         while told is None:

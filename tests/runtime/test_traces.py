@@ -24,7 +24,7 @@ from antiphon.runtime.local import local_config
 from antiphon.simulator.oracle import judge
 from antiphon.trace import Event, Record, Trace, merge
 from antiphon.trace.files import read_records
-from antiphon.trace.records import OF_LOCKS_AND_CALLS
+from antiphon.trace.records import OF_EDGES, OF_LOCKS_AND_CALLS
 from antiphon.types import BatchStamp, Cause
 
 GROUP = "red"
@@ -156,12 +156,13 @@ def test_a_traced_cluster_is_judged_clean(folder: Path) -> None:
     trace = merge(folder)
     violations = judge(trace)
     assert not violations, "\n".join(map(str, violations[:5]))
-    assert {record.event for record in trace.records} == set(Event) - OF_LOCKS_AND_CALLS - {
+    assert {record.event for record in trace.records} == set(Event) - OF_LOCKS_AND_CALLS - OF_EDGES - {
         Event.RESTORED,
         Event.LEAVE,
         Event.LEFT,
         Event.SLOW,
         Event.FORGED,
+        Event.BREACH,
         Event.STEADY,
     }
     assert trace.daemons == ("d1", "d2", "d3")

@@ -83,8 +83,8 @@ class FixedSequencer(SymmetricOrder):
         super().advance()
 
     @property
-    def _done_line(self) -> int:
-        line = super()._done_line
+    def done_line(self) -> int:
+        line = super().done_line
         return min(line, self._arrived[0][0] - 1) if self._arrived else line
 
     # The end of the view ----------------------------------------------------------------------------------

@@ -265,7 +265,9 @@ def test_a_connection_that_breaks_by_itself_costs_a_view_and_nothing_else(is_tol
     assert outcome.counts.deliveries > 500
 
 
-@pytest.mark.parametrize("seeds", [range(8), pytest.param((10, 23, 28), marks=pytest.mark.long), (171,)])
+@pytest.mark.parametrize(
+    "seeds", [range(3), pytest.param((*range(3, 8), 10, 23, 28), marks=pytest.mark.long), (171,)]
+)
 def test_runs_over_tcp_are_clean(seeds: Iterable[int]) -> None:
     """The last one had a burst of losses on a path whose connections were repeated too late."""
     for seed in seeds:

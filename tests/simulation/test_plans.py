@@ -286,7 +286,7 @@ def test_a_swarm_has_everything_but_not_in_one_run() -> None:
 # Hardships ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scenario", ["swarm", "partition", "crash"])
+@pytest.mark.parametrize("scenario", ["swarm", pytest.param("partition", marks=pytest.mark.long), "crash"])
 def test_daemons_are_lost_while_senders_wait_for_their_readers(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +312,7 @@ def test_daemons_are_lost_while_senders_wait_for_their_readers(
     pytest.fail("no view ended while senders waited")
 
 
+@pytest.mark.long
 def test_packets_of_the_view_before_come_into_a_merge() -> None:
     """The load is high, the paths are long, and data of the old view comes over links of the new one."""
     stage = play(plan_of("merge", 4))

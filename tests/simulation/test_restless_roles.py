@@ -6,8 +6,9 @@ from antiphon.core.ordering.role_changes import RoleChanges
 from antiphon.simulator.restless import Restless
 from antiphon.simulator.run import run_seed
 
-SEEDS = (("swarm", 20), ("merge", 2), ("merge", 5), ("merge", 31), ("streams", 0))
+SEEDS = (("swarm", 20), ("merge", 5))
 FOUND = (
+    ("merge", 2), ("merge", 31),
     ("swarm", 2), ("swarm", 4), ("swarm", 9), ("swarm", 10),
     ("sites", 2), ("sites", 10), ("sites", 14), ("sites", 15), ("sites", 21),
     ("swarm", 13), ("swarm", 15), ("merge", 14), ("merge", 18), ("merge", 27), ("partition", 6),
@@ -52,6 +53,7 @@ def test_roles_may_change_at_any_time_in_many_runs(scenario: str) -> None:
         check(scenario, seed)
 
 
+@pytest.mark.long
 def test_a_join_does_not_bring_what_was_born_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A causal message that was not for a site came to it at the end of a view, after later ones (2.11)."""
     monkeypatch.undo()  # with the roles that sources choose

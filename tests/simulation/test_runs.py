@@ -45,40 +45,40 @@ def complaint(outcome: Outcome) -> str:
     return "\n".join([outcome.error, *map(str, outcome.violations)])
 
 
+SEEDS = {
+    "mixed": (3, 60),
+    "swarm": (3, 10),
+    "sites": (2, 10),
+    "pruned": (2, 16),
+    "large": (1, 6),
+    "streams": (1, 3),
+    "poisoned": (1, 15),
+    "apart": (1, 10),
+    "slices": (1, 20),
+    "uneven": (1, 3),
+    "holes": (1, 10),
+    "heavy": (1, 4),
+    "far": (1, 15),
+    "crowds": (1, 4),
+    "twins": (1, 15),
+    "users": (1, 10),
+    **dict.fromkeys(
+        ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises"), (1, 3)
+    ),
+}
+"""How many seeds of a scenario are run, and how many `make test-long` runs."""
+
+
 @pytest.mark.parametrize(
     ("scenario", "first", "count"),
     [
-        ("mixed", 0, 10),
-        *(pytest.param("mixed", first, 10, marks=pytest.mark.long) for first in range(10, 60, 10)),
-        ("pruned", 0, 8),
-        pytest.param("pruned", 8, 8, marks=pytest.mark.long),
-        ("large", 0, 3),
-        pytest.param("large", 3, 3, marks=pytest.mark.long),
+        *((name, 0, few) for name, (few, _) in SEEDS.items()),
+        *(pytest.param(name, few, many - few, marks=pytest.mark.long) for name, (few, many) in SEEDS.items()),
         ("slow", 36, 1),  # see docs/track-record.md
-        ("sites", 0, 10),
-        ("streams", 0, 3),
-        ("streams", 136, 1),  # see docs/track-record.md
-        ("poisoned", 0, 3),
-        pytest.param("poisoned", 3, 12, marks=pytest.mark.long),
-        ("apart", 0, 3),
-        pytest.param("apart", 3, 7, marks=pytest.mark.long),
-        ("slices", 0, 2),
-        pytest.param("slices", 2, 18, marks=pytest.mark.long),
-        ("uneven", 0, 3),
-        ("holes", 0, 2),
-        ("heavy", 0, 4),
-        ("far", 0, 3),
-        pytest.param("far", 3, 12, marks=pytest.mark.long),
-        ("crowds", 0, 2),
-        pytest.param("crowds", 2, 2, marks=pytest.mark.long),
-        ("twins", 0, 3),
-        ("twins", 44, 1),  # see docs/track-record.md
-        pytest.param("holes", 2, 8, marks=pytest.mark.long),
-        pytest.param("twins", 3, 12, marks=pytest.mark.long),
-        *(
-            (name, 0, 3)
-            for name in ("partition", "crash", "restart", "cascade", "oneway", "flap", "merge", "promises")
-        ),
+        ("streams", 136, 1),
+        ("twins", 44, 1),
+        ("refusals", 9, 2),
+        pytest.param("refusals", 11, 50, marks=pytest.mark.long),
     ],
 )
 def test_seeds_are_clean(scenario: str, first: int, count: int) -> None:
@@ -89,6 +89,7 @@ def test_seeds_are_clean(scenario: str, first: int, count: int) -> None:
         assert outcome.counts.deliveries > 0
 
 
+@pytest.mark.long
 def test_mixed_seeds_are_large_and_lossy_often_enough() -> None:
     """At least a third of the seeds have ten sites or more, and losses are real."""
     outcomes = [ran(seed, "mixed") for seed in range(10)]
@@ -97,9 +98,8 @@ def test_mixed_seeds_are_large_and_lossy_often_enough() -> None:
     assert any(outcome.counts.duplicated for outcome in outcomes)
 
 
-@pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (10, 20, 30))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("first", [0, 10, 20, 30])
 def test_swarms_are_clean_and_change_views(first: int) -> None:
     """A seed installs ten daemon views and delivers 500 messages on average, most of them after a change."""
     outcomes = [ran(seed, "swarm") for seed in range(first, first + 10)]
@@ -111,6 +111,7 @@ def test_swarms_are_clean_and_change_views(first: int) -> None:
     assert sum(outcome.counts.signals for outcome in outcomes) >= len(outcomes)
 
 
+@pytest.mark.long
 def test_every_state_meets_what_it_can_meet() -> None:
     """The states of the membership see packets of every kind, and clients come in all of them."""
     outcomes = [ran(seed, "swarm") for seed in (*range(10), 13)]
@@ -125,7 +126,7 @@ def test_every_state_meets_what_it_can_meet() -> None:
     assert {"started", "silence", "restarted", "abandoned", "found"} <= reasons
 
 
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [range(2, 4), pytest.param(range(4, 12), marks=pytest.mark.long)])
 def test_floods_are_clean_and_reach_every_limit(seeds: range) -> None:
     """A scenario that does not get there proves nothing about back-pressure."""
     full = slow = 0

@@ -78,6 +78,7 @@ def test_what_must_not_be_cut_is_lost_on_a_narrow_path() -> None:
     assert len(path.carry(b"f" * 9_000, 9_000, 0)) == 1  # in IP fragments
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_oneway", [True, False])
 def test_a_path_without_large_packets_costs_one_change_of_view(is_oneway: bool) -> None:
     """d2 is heard all the time, and does not come back into the view before full packets get through."""
@@ -159,6 +160,7 @@ def test_a_hundred_daemons_in_upheaval() -> None:
     assert outcome.counts.crashes and "upheaval" in SCENARIOS
 
 
+@pytest.mark.long
 def test_messages_of_megabytes_are_under_way_when_daemons_are_lost() -> None:
     stage = play(plan_of("heavy", 7))
     assert {"flood", "partition"} <= set(stage.happened)

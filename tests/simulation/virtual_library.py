@@ -17,8 +17,9 @@ from antiphon.client._opening import Opened
 from antiphon.client._reconnecting import Ask, ReconnectPlan, Wait
 from antiphon.client.events import Event
 from antiphon.errors import BadFrame, UsageError
+from antiphon.runtime.credentials import credentials
 from antiphon.service import Service
-from antiphon.simulator import host as hosts
+from antiphon.simulator import machine as machines
 from antiphon.simulator.client import Client
 from antiphon.simulator.world import World
 from antiphon.wire import frames
@@ -347,10 +348,10 @@ class Library:
         incoming.space()[: len(frame)] = frame
         incoming.filled(len(frame))
         socket = VirtualSocket(self.world, number, end)
-        return Opened(socket, place, welcome, incoming)  # type: ignore[arg-type]
+        return Opened(socket, place, welcome, incoming, credentials(None, None))  # type: ignore[arg-type]
 
 
 def use_library(monkeypatch: Any) -> None:
     """Let simulated daemons write bytes to ends of connections instead of telling simulated clients."""
-    monkeypatch.setattr(hosts, "Client", DaemonEnd)
-    monkeypatch.setattr(hosts, "read_frame", bytes)
+    monkeypatch.setattr(machines, "Client", DaemonEnd)
+    monkeypatch.setattr(machines, "read_frame", bytes)

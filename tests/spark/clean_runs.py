@@ -15,6 +15,11 @@ CLEAN: dict[str, tuple[int, ...]] = {
     "mixed": (2, 3),
     "slow": (8,),
     "locks": (0, 2),
+    "choices": (1, 2, 4),
+    "calls": (7, 9, 11),
+    "refusals": (9, 10),
+    "edges": (2,),
+    "rim": (1,),
 }
 """Small ones, so that the simulator takes seconds for all."""
 

@@ -14,17 +14,27 @@ Doctored = tuple[list[Record], str]
 
 def as_live(trace: Trace, folder: Path) -> None:
     """Write a simulated run as if it had been real: a file for each process and each daemon, in which
-    positions are places in that file."""
+    positions are places in that file. An edge tells of its sessions itself, and a daemon of those in whose
+    names edges send."""
     files: dict[str, list[Record]] = {}
+    sponsored = {record.process for record in trace.of(Event.CONNECT) if record.peer}
     for record in trace.records:
         if record.event is not Event.RESTORED:
-            files.setdefault(record.process or record.daemon, []).append(record)
+            is_own = record.process and record.process not in sponsored and record.daemon not in trace.edges
+            files.setdefault(record.process if is_own else record.daemon, []).append(record)
     for name, records in files.items():
         # They begin anywhere, so that nothing can be learnt from positions of different files.
         start = hash_of(name)
         own = [structs.replace(record, position=start + place) for place, record in enumerate(records)]
         Trace(
-            trace.scenario, trace.seed, trace.daemons, own, run=trace.run, live=True, sites=trace.sites
+            trace.scenario,
+            trace.seed,
+            trace.daemons,
+            own,
+            run=trace.run,
+            live=True,
+            sites=trace.sites,
+            edges=(name,) if name in trace.edges else (),
         ).write(folder / trace.run / name.strip("#").replace("#", "-"))
 
 

@@ -163,6 +163,14 @@ def test_parts_that_never_were_one_group_are_two() -> None:
     assert list(apart([view(2, (), ALL[:2]), view(3, (), ALL[2:])], {})) == []
 
 
+def test_who_came_after_the_last_common_view_does_not_count() -> None:
+    """A member of both parts never was in the first: so nothing was decided there, with the newcomer."""
+    whole, grown = view(1, (), ALL[:3]), view(2, (FIRST,), ALL)
+    most, few = view(3, (FIRST,), (*ALL[1:3], "#e#d2")), view(3, (FIRST,), (ALL[2], "#e#d2"))
+    assert list(apart([whole, grown, most], {})) == []
+    assert list(apart([whole, grown, few], {})) == [(grown, few)]
+
+
 @pytest.mark.parametrize(
     ("gone_us", "is_broken"), [(2, False), (3, False), (1, True), (4, True), (None, False)]
 )

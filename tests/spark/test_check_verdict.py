@@ -52,7 +52,7 @@ def test_the_first_of_a_run_are_told_in_order(spark: Any, is_whole: bool) -> Non
 
 def test_events_that_nobody_judges_are_not_called_checked() -> None:
     """In a live run nobody is known to stay, so three promises to clients say nothing of it."""
-    counts = {(event.value, live): 100 if live else 1 for event in Event for live in (True, False)}
+    counts = {(event.value, live, False): 100 if live else 1 for event in Event for live in (True, False)}
 
     def checked(name: str) -> Outcome:
         return next(prop for prop in PROPERTIES if prop.promise.name == name).outcome([], counts)

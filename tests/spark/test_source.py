@@ -75,7 +75,7 @@ def test_the_schema_is_the_journals() -> None:
     ("options", "told"),
     [
         ({"endpoint": "nowhere"}, "option endpoint: 'grpc://nowhere' is not grpc://HOST:PORT"),
-        ({"endpoint": ","}, "option endpoint: needs grpc://HOST:PORT"),
+        ({"endpoint": ","}, "option endpoint: needs grpc://HOST:PORT or grpc+tls://HOST:PORT"),
         ({"start": "soon"}, "option start: 'soon' is not earliest, latest, an offset, or a time"),
         ({"start": "-1"}, "option start: '-1' is not"),
         ({"maxRowsPerTrigger": "0"}, "option maxRowsPerTrigger: must be more than 0"),

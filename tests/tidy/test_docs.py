@@ -16,7 +16,7 @@ from msgspec import Struct
 
 import antiphon
 from antiphon import config
-from antiphon.cli.main import app
+from antiphon.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -112,7 +112,7 @@ def commands_in(page: str) -> set[tuple[str, ...]]:
 
 def is_command(words: tuple[str, ...]) -> bool:
     """Whether the words name a verb, and a verb of it if it has any."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(main.command_line())
     for word in words:
         verbs = getattr(command, "commands", None)
         if verbs is None:

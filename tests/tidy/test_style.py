@@ -60,7 +60,7 @@ ABBREVIATIONS = {
 }
 """Words that no name of ours has, and what to say instead. The papers' own (lts, aru) are words of ours."""
 
-GIVEN = re.compile(r"__\w+__|tmp_path\w*|recv_into")
+GIVEN = re.compile(r"__\w+__|tmp_path\w*|recv_into|num_tickets")
 """Names that Python and pytest chose."""
 
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")

@@ -24,6 +24,7 @@ class Person:
         self.calls: list[Call] = []
         self.results: list[Result] = []
         self.plain: list[Message] = []
+        self.refused: list[CallId] = []
         self.is_open = True
 
     def do(self, effects: list) -> None:
@@ -65,6 +66,7 @@ class Town:
         self.answered: set[CallId] = set()
         self.wrongs: list[str] = []
         self.now_us = 0
+        self.has_quorum = True
         self._sequence = 0
         self._numbers: Counter[str] = Counter()
 
@@ -79,6 +81,9 @@ class Town:
     def send(self, sender: str, groups: tuple[str, ...], mark: CallMark, payload: bytes) -> None:
         self._sequence += 1
         envelope = Envelope(sender, groups, Service.AGREED, 0, 0, 0, 0, self._sequence, self._sequence, 0)
+        if GROUP in groups and not self.has_quorum:
+            self.queue.append((frozenset((sender,)), mark))
+            return
         receivers = {name for group in groups for name in (self.members if group == GROUP else (group,))}
         self.queue.append((frozenset(receivers), (mark, Message(payload, envelope, 0))))
 
@@ -109,6 +114,16 @@ class Town:
             self.join(person)
         person.do(sends)
 
+    def decide(self, has_quorum: bool) -> None:
+        """Whether the group may go on from here; nobody holds a lock while it may not."""
+        self.has_quorum = has_quorum
+        for name, lock in self.locks.items():
+            if not has_quorum:
+                self.locks[name] = Lock(name, "", lock.fence, lock.waiting)
+            else:
+                self.locks[name] = self._without(lock, set())
+        self._view(Cause.QUORUM, (), self.members)
+
     def lock(self, name: str, handler: int) -> None:
         lock = self.locks.get(handler_lock(handler), Lock(handler_lock(handler)))
         if lock.holder:
@@ -133,8 +148,10 @@ class Town:
     def _view(self, cause: Cause, changed: tuple[str, ...], along: tuple[str, ...]) -> None:
         self._sequence += 1
         id = ViewId(1, 0, self._sequence, 0)
-        locks = tuple(lock for lock in self.locks.values() if lock.holder)
-        self._put(View(GROUP, id, self.members, along, cause, changed, locks=locks))
+        locks = tuple(lock for lock in self.locks.values() if lock.holder or lock.waiting)
+        self._put(
+            View(GROUP, id, self.members, along, cause, changed, has_quorum=self.has_quorum, locks=locks)
+        )
 
     def _put(self, event: object) -> None:
         self.queue.append((frozenset(self.members), event))
@@ -157,6 +174,9 @@ class Town:
                 person.do(person.desk.view(event, self.now_us))
             elif isinstance(event, LockChanged):
                 person.do(person.desk.lock(event, self.now_us))
+            elif isinstance(event, CallMark):
+                over = person.desk.not_sent(GROUP, event)
+                person.refused += [] if over is None else [over]
             else:
                 assert isinstance(event, tuple)
                 mark, message = event

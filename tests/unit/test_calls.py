@@ -8,7 +8,7 @@ from call_town import GROUP, Person, Town
 from antiphon import limits
 from antiphon.calls import CallId, Memory
 from antiphon.errors import BadFrame, UsageError
-from antiphon.types import Cause, View, ViewId
+from antiphon.types import Cause, Lock, View, ViewId
 from antiphon.wire.calls import CallKind, CallMark, CallMode, CallStatus, encode_body, encode_mark, parse_mark
 from antiphon.wire.calls import Memory as ToldMemory
 
@@ -24,6 +24,19 @@ def service(*names: str, in_line: bool = True) -> tuple[Town, list[Person]]:
             person.wants()
             town.run()
     return town, people
+
+
+def view_of(
+    members: tuple[str, ...],
+    number: int,
+    cause: Cause,
+    changed: tuple[str, ...],
+    along: tuple[str, ...],
+    parts: tuple[tuple[str, ...], ...] = (),
+    locks: tuple[Lock, ...] = (),
+) -> View:
+    """A view of the group that not all of its members get."""
+    return View(GROUP, ViewId(number, 0, 1, 0), members, along, cause, changed, parts, locks=locks)
 
 
 def test_the_holder_of_the_handler_answers_and_every_member_gets_the_call() -> None:
@@ -301,6 +314,32 @@ def test_parts_that_merge_tell_each_other_what_was_answered() -> None:
     town.reconnect(caller, "#x#e")
     town.run()
     assert not b.mine and [result.payload for result in caller.results] == [b"by a"]
+
+
+def test_parts_that_merge_tell_each_other_what_was_answered_and_forgotten() -> None:
+    """The caller has gone on since the answer, so that only its floor tells of it."""
+    town, (a, b) = service("#a#d", "#b#d")
+    caller = town.person("#x#d")
+    id = caller.call()
+    town.run()
+    lost = view_of(("#b#d",), 2, Cause.NETWORK, ("#a#d",), along=("#b#d",))  # and B holds nothing
+    b.do(b.desk.view(lost, town.now_us))
+    town.members = ("#a#d",)
+    a.do(a.desk.view(view_of(("#a#d",), 3, Cause.NETWORK, ("#b#d",), ("#a#d",)), town.now_us))
+    a.answer(a.calls[0], b"by a")
+    town.run()
+    caller.call()
+    town.run()
+    answerer = b.desk.answerer(GROUP)
+    assert answerer is not None and answerer.open.get(id) is not None
+    town.members = ("#b#d", "#a#d")
+    lock = town.locks["handler/0"] = Lock("handler/0", "#b#d", 9, ("#a#d",))
+    for person, other in ((a, b), (b, a)):
+        parts = ((person.name,), (other.name,))
+        view = view_of(town.members, 4, Cause.MERGE, (other.name,), (person.name,), parts, (lock,))
+        person.do(person.desk.view(view, town.now_us))
+    town.run()
+    assert answerer.open.get(id) is None and id not in [call.id for call in b.mine]
 
 
 def test_members_that_say_nothing_are_not_waited_for_for_ever() -> None:

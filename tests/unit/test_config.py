@@ -231,7 +231,13 @@ def test_local_tuning_does_not_separate_daemons() -> None:
         ('name = "west"\n', 'name = ""\n', 'name = ""', "site[1].name", "a site name may not be empty"),
         ("127.0.0.1:4820", "127.0.0.1", '"127.0.0.1"', "site[1].daemon[0].address", "is not HOST:PORT"),
         ("tcp:[::1]:4811", "tcp:4811", "clients", "site[0].daemon[0].clients[1]", "is not HOST:PORT"),
-        ("unix:/tmp", "unx:/tmp", "clients", "site[0].daemon[0].clients[0]", "neither unix:PATH nor tcp:"),
+        (
+            "unix:/tmp",
+            "unx:/tmp",
+            "clients",
+            "site[0].daemon[0].clients[0]",
+            "not unix:PATH, tls:HOST:PORT or tcp:",
+        ),
         # repetitions: the line is that of the second
         ('"west1"', '"east1"', 'name = "east1"', "site[1].daemon[0].name", "'east1' appears more than once"),
         (
@@ -427,11 +433,11 @@ def test_a_listener_is_a_path_or_an_address(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expectation"),
     [
-        ("", "neither unix:PATH nor tcp:HOST:PORT"),
-        ("/tmp/x.sock", "neither unix:PATH nor tcp:HOST:PORT"),
-        ("unix:", "neither unix:PATH nor tcp:HOST:PORT"),
-        ("unix:a\0b", "neither unix:PATH nor tcp:HOST:PORT"),
-        ("udp:h:1", "neither unix:PATH nor tcp:HOST:PORT"),
+        ("", "not unix:PATH, tls:HOST:PORT or tcp:HOST:PORT"),
+        ("/tmp/x.sock", "not unix:PATH, tls:HOST:PORT or tcp:HOST:PORT"),
+        ("unix:", "not unix:PATH, tls:HOST:PORT or tcp:HOST:PORT"),
+        ("unix:a\0b", "not unix:PATH, tls:HOST:PORT or tcp:HOST:PORT"),
+        ("udp:h:1", "not unix:PATH, tls:HOST:PORT or tcp:HOST:PORT"),
         ("tcp:h", "is not HOST:PORT"),
         ("unix:" + "é" * 54, "the path is longer than 107 bytes"),
     ],
@@ -469,6 +475,21 @@ def test_every_kind_of_value_is_written() -> None:
         Settings(name=hostile, suspect_ms=1_500.0, check_addresses=False),
     )
     assert config.parse(config.as_toml(built)) == built
+
+
+@pytest.mark.parametrize(
+    ("host", "is_added"),
+    [
+        ("192.0.2.7", True), ("tea.example", True), ("[2001:db8::7]", True),
+        ("127.0.0.1", False), ("localhost", False), ("0.0.0.0", False), ("[::]", False), ("127.0.0.3", False),
+    ],
+)  # fmt: skip
+def test_clients_of_spread_find_a_daemon_of_a_lan_at_localhost_too(host: str, is_added: bool) -> None:
+    daemon = DaemonConfig("d", f"{host}:4800", spread=4803)
+    assert daemon.spread_places == (f"tcp:{host}:4803", "unix:/tmp/4803")
+    assert daemon.spread_near == ("tcp:127.0.0.1:4803" if is_added else None)
+    assert DaemonConfig("d", f"{host}:4800", spread=("tcp:192.0.2.7:4803",)).spread_near is None
+    assert DaemonConfig("d", f"{host}:4800").spread_near is None
 
 
 def test_a_word_that_is_none_of_those_that_may_be_left_out_has_its_reason() -> None:

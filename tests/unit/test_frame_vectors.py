@@ -6,9 +6,11 @@ from typing import get_args
 import pytest
 from vectors import octets
 
+from antiphon.service import Service
 from antiphon.types import (
     MAJORITY,
     Cause,
+    Gap,
     Left,
     Lock,
     LockCause,
@@ -72,6 +74,16 @@ FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
         ],
     ),
     (
+        frames.Join("news", delivery=Service.FIFO),
+        [
+            "00000025 02",
+            "83",
+            text("type") + text("join"),
+            text("group") + text("news"),
+            text("delivery") + "02    # fifo",
+        ],
+    ),
+    (
         frames.AskLock("news", "a", False),
         [
             "00000028 02",
@@ -81,6 +93,19 @@ FROM_CLIENT: list[tuple[frames.FromClient, Sequence[str]]] = [
             text("name") + text("a"),
             text("wait") + "C2",
         ],
+    ),
+    (
+        frames.Credential("sesame-sesame-sesame"),
+        [
+            "00000031 02",
+            "82",
+            text("type") + text("credential"),
+            text("token") + text("sesame-sesame-sesame"),
+        ],
+    ),
+    (
+        frames.ReloadAccess(),
+        ["00000019 02", "81", text("type") + text("reload-access")],
     ),
     (
         frames.Unlock("news", "a"),
@@ -177,6 +202,68 @@ FROM_DAEMON: list[tuple[frames.FromDaemon, Sequence[str]]] = [
             text("waiting") + "91" + text("#b#d"),
             text("cause") + text("released"),
             text("session") + text("#c#d"),
+        ],
+    ),
+    (
+        frames.GapFrame(Gap("news", VIEW_ID, 56, 90, "late")),
+        [
+            "00000069 02",
+            "82",
+            text("type") + text("gap-told"),
+            text("gap") + "85",
+            text("group") + text("news"),
+            text("after") + VIEW_ID_VECTOR,
+            text("after_lts") + "38",
+            text("until_lts") + "5A",
+            text("reason") + text("late"),
+        ],
+    ),
+    (
+        frames.Unsure(7, 2),
+        [
+            "00000023 02",
+            "83",
+            text("type") + text("unsure"),
+            text("sequence") + "07",
+            text("count") + "02",
+        ],
+    ),
+    (
+        frames.NotSent("news", 7, 2, reason="no"),
+        [
+            "0000003A 02",
+            "85",
+            text("type") + text("not-sent"),
+            text("group") + text("news"),
+            text("sequence") + "07",
+            text("count") + "02",
+            text("reason") + text("no"),
+        ],
+    ),
+    (
+        frames.Denied("join", "news", "not-allowed", "no"),
+        [
+            "00000042 02",
+            "85",
+            text("type") + text("denied"),
+            text("verb") + text("join"),
+            text("group") + text("news"),
+            text("code") + text("not-allowed"),
+            text("reason") + text("no"),
+        ],
+    ),
+    (
+        frames.RightsChanged(),
+        ["0000001A 02", "81", text("type") + text("rights-changed")],
+    ),
+    (
+        frames.Reloaded(True, "two users"),
+        [
+            "0000002F 02",
+            "83",
+            text("type") + text("reloaded"),
+            text("is_changed") + "C3    # true",
+            text("told") + text("two users"),
         ],
     ),
     (

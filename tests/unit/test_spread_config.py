@@ -301,7 +301,7 @@ def warned(text: str) -> tuple[Imported, list[str]]:
 def test_a_protected_cluster_does_not_become_an_open_one(option: str) -> None:
     imported, warnings = warned(ONE + option)
     assert len(warnings) == 1
-    assert "WARNING: " in warnings[0] and "does not ask clients who they are" in warnings[0]
+    assert "WARNING: " in warnings[0] and "asks clients who they are in other ways" in warnings[0]
     assert "WARNING: " in imported.text
     for daemon in config.parse(imported.text).sites[0].daemon:
         assert [place.partition(":")[0] for place in daemon.clients] == ["unix"]
@@ -311,7 +311,12 @@ def test_a_protected_cluster_does_not_become_an_open_one(option: str) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    ['AllowedAuthMethods = "NULL IP"', 'RequiredAuthMethods = "NULL"', "AccessControlPolicy = PERMIT"],
+    [
+        'AllowedAuthMethods = "NULL IP"',
+        'RequiredAuthMethods = "NULL"',
+        'RequiredAuthMethods = "   "',
+        "AccessControlPolicy = PERMIT",
+    ],
 )
 def test_an_open_cluster_stays_open(option: str) -> None:
     imported, warnings = warned(ONE + option)

@@ -5,6 +5,7 @@ Group identifiers are the only bytes that the protocol leaves to the daemon.
 
 import pytest
 
+from antiphon import limits
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.spreadwire import greeting, layout
@@ -217,10 +218,27 @@ def test_what_no_client_may_send_has_its_reason(data: bytes, reason: str) -> Non
         FromSpread(ALICE).split(data, 0)
 
 
+def test_who_joins_more_groups_than_a_session_may_be_in_is_told_by_its_end() -> None:
+    """Spread has no word for a refusal, and silence would be a join that never comes."""
+    session = FromSpread(ALICE)
+
+    def request(group: str, kind: str = "80 00 01 80") -> bytes:
+        return changed(changed(A_JOIN, 0, kind), 48, group.encode().hex() + "00")
+
+    for number in range(limits.GROUPS_PER_SESSION_MAX):
+        assert session.split(request(f"g{number}"), 0)[0]
+    assert session.split(request("g0"), 0)[0]  # it is in there already
+    with pytest.raises(BadFrame, match="joins 16,384 groups at most"):
+        session.split(request("one_more"), 0)
+    session.split(request("g0", "80 00 02 80"), 0)
+    assert session.split(request("one_more"), 0)[0]
+
+
 def test_what_spread_ignores_is_ignored() -> None:
     nobody = changed(SAFE_MULTICAST[:48] + SAFE_MULTICAST[80:], 36, "00 00 00 00")
     assert read(ALICE, nobody) == []
     assert read(ALICE, changed(SAFE_MULTICAST, 48, "61 20 62 00")) == []  # no group has such a name
+    assert read(ALICE, changed(SAFE_MULTICAST, 48, "e9 00")) == []  # nor one that is not ASCII
     leave = changed(A_JOIN, 0, "80 00 02 80")
     assert requests(ALICE, leave) == [frames.Leave("grp1")]
     assert requests(ALICE, changed(leave, 48, ALICE.encode().hex() + "00")) == []

@@ -19,7 +19,9 @@ that knows nothing of calls) is waited for until the driver says `waited`.
 of the view, that takes part in calls. At first that may be several; what they say is the same.
 
 The memory lives as long as one of the members that have it. A part of a group that is cut off answers, too,
-unless its members joined with a `minimum`: then it has no holder.
+unless its members joined with a `minimum`: then it has no holder, nothing can be sent, and what was to be
+answered, asked or told there waits for the quorum. Who was to answer a call before that does not begin to
+work at it in such a part either: the part with the quorum has another one for it.
 """
 
 from collections.abc import Iterable
@@ -82,6 +84,7 @@ class Answerer:
         self._has_asked = False
         self._told: set[str] = set()
         """Members that were there when this one told what it knows."""
+        self._has_quorum = True
         self._view = NO_VIEW
         self._since = NO_VIEW
         """The view that this member came with, or that of the last merge: what was told before does not
@@ -101,6 +104,7 @@ class Answerer:
         """The view in which this member begins to take part in calls, and the one that it came with, or that
         of the last merge; `earlier` are those of the members that may know of calls from before that."""
         self._members = view.members
+        self._has_quorum = view.has_quorum
         self._view, self._since = view.id, since
         self._take_locks(view)
         others = set(earlier)
@@ -111,6 +115,7 @@ class Answerer:
     def view(self, view: View, now_us: int) -> list[Effect]:
         """The next view of the group."""
         before, self._members = self._members, view.members
+        self._has_quorum = view.has_quorum
         self._view = view.id
         self._take_locks(view)
         # A name that is still there may be that of another session: those who came along are the same.
@@ -121,6 +126,8 @@ class Answerer:
         if lost:
             self._has_asked = False  # the one that was to tell may be among them
             self._lose(lost)
+        if not view.has_quorum:
+            self._has_asked = False  # whoever was to tell cannot
         if view.cause is Cause.MERGE:
             self._merged(view)
         self._note_whole()
@@ -133,6 +140,9 @@ class Answerer:
     def _merged(self, view: View) -> None:
         mine = set(view.transitional)
         others = [set(part) for part in view.parts if self._me not in part] or [set(view.changed) - mine]
+        if self._parts:
+            # To others, those who had come together before are one part: it does not know all of that.
+            self._covers = False
         self._parts += [part for part in others if part]
         self._has_asked = False
         self._since = view.id
@@ -351,7 +361,7 @@ class Answerer:
         if call is None or call.is_sent or call.prepared is not None:
             return False, []
         is_due = self._is_due(call) and self.open.get(id) is not None
-        if is_due or self.open.has_room(len(payload)):
+        if is_due or call.is_mine or self.open.has_room(len(payload)):
             self.open.prepare(call, Prepared(status, payload))
         if is_due:
             self._send_prepared(call)
@@ -392,7 +402,7 @@ class Answerer:
     def _is_due(self, call: OpenCall) -> bool:
         """Whether this member may answer it now."""
         if call.mode is CallMode.ONE:
-            return call.assignee == self._me and not self._parts
+            return call.assignee == self._me and not self._parts and self._has_quorum
         return call.mode is CallMode.ALL and self._me in call.roster
 
     def _hand(self, call: OpenCall, *, is_mine: bool) -> None:
@@ -410,7 +420,7 @@ class Answerer:
     # What others remember ---------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        if self._parts and not self._has_asked and self._is_in_line():
+        if self._parts and not self._has_asked and self._has_quorum and self._is_in_line():
             self._has_asked = True
             self._send((self.group,), CallMark(CallKind.ASK), b"")
 
@@ -470,6 +480,11 @@ class Answerer:
 
     def _learn(self, told: ToldMemory, now_us: int) -> None:
         self.memory.learn(told.floors, now_us)
+        unanswered = {CallId(one.caller, one.number) for one in told.unanswered}
+        for old in self.open:
+            # It was answered where this member was not, and its caller does not wait for it any more.
+            if old.mode is CallMode.ONE and old.id not in unanswered and self.memory.is_forgotten(old.id):
+                self.open.remove(old.id)
         for answer in told.answered:
             id = CallId(answer.caller, answer.number)
             if answer.mode != CallMode.ONE or answer.status not in _STATUSES:

@@ -3,6 +3,9 @@
 A call is over when its answer has come; with mode ALL, when the members that it was delivered to are known
 and each of them has answered or is lost. The first answer counts. After a reconnection every call that waits
 is sent again with the identity that it had (`again`); and so is one that has waited for long (`repeat`).
+
+A group without quorum refuses messages. A call is over with that only if all of its messages were refused:
+one that was sent, or may have been, may be executed, so such a call goes on to wait (`refused`).
 """
 
 from msgspec import Struct
@@ -42,10 +45,12 @@ class Result(Struct, frozen=True):
 class _Waiting:
     """A call that waits."""
 
-    __slots__ = ("answers", "missing", "roster", "send")
+    __slots__ = ("answers", "messages", "missing", "roster", "send")
 
     def __init__(self, send: Send) -> None:
         self.send = send
+        self.messages = 1
+        """How many messages with this call were given away and not refused."""
         self.roster: Roster | None = None
         self.missing: dict[str, None] = {}
         self.answers = Answers()
@@ -97,12 +102,29 @@ class Caller:
     def repeat(self, call: CallId) -> Send | None:
         """The message that repeats a call, if it waits: perhaps no member was there when it was delivered."""
         waiting = self._waiting.get(call.number)
-        return None if waiting is None else waiting.send
+        if waiting is None:
+            return None
+        waiting.messages += 1
+        return waiting.send
 
     def again(self) -> list[Send]:
         """The messages that repeat every call that waits, in their order: the connection is a new one, and
         nobody knows what became of them."""
+        for waiting in self._waiting.values():
+            waiting.messages += 1
         return [waiting.send for waiting in self._waiting.values()]
+
+    def refused(self, call: CallId) -> bool:
+        """A message with this call was not sent, because its group has no quorum; True if the call is over
+        with that, as one that was never sent."""
+        waiting = self._waiting.get(call.number)
+        if waiting is None:
+            return False
+        waiting.messages -= 1
+        if waiting.messages:
+            return False
+        del self._waiting[call.number]
+        return True
 
     def take(self, mark: CallMark, sender: str, payload: bytes) -> Result | None:
         """An answer or a roster has come; the result if a call is over with that."""

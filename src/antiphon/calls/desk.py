@@ -135,11 +135,16 @@ class CallDesk:
         answerer = self._answerers.get(group) or self._former.get(group)
         return (False, []) if answerer is None else answerer.answer(call, status, payload)
 
-    def not_sent(self, group: str, mark: CallMark) -> None:
-        """A message that this member of the group wanted sent was not: the group has no quorum."""
+    def not_sent(self, group: str, mark: CallMark) -> CallId | None:
+        """A message that this session wanted sent to the group was not, because the group has no quorum; its
+        own call that is over with that, if one is: none of the messages that made it was sent."""
+        if mark.kind is CallKind.REQUEST:
+            call = CallId(mark.caller, mark.number)
+            return call if self.caller.refused(call) else None
         answerer = self._answerers.get(group)
         if answerer is not None:
             answerer.not_sent(mark)
+        return None
 
     def waiting(self) -> list[str]:
         """Groups in which this session waits to hear what other members remember."""

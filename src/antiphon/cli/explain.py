@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from antiphon.cli.edge_status import edge_told, is_edge
 from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import show_json
 from antiphon.client import ask_status
@@ -21,13 +22,17 @@ def explain(
 ) -> None:
     """Tell why the daemon at ADDRESS changed its view of the others: each round it remembers, oldest first.
 
-    With the adaptive order also which sources are active, for how long, and why.
+    With the adaptive order also which sources are active, for how long, and why. An edge tells which
+    attachments it had, why it lost them, and what it may have missed.
 
     \b
     Example:
       antiphon explain --last 3
     """
     answer = ask_status(address_of(address, cluster), groups=0, sessions=0)
+    if is_edge(answer):
+        _explain_edge(answer, last, json)
+        return
     rounds = answer.get("rounds", [])
     for record in rounds[-last:] if last else rounds:
         if json:
@@ -43,6 +48,17 @@ def explain(
     else:
         for line in roles_told(ordering):
             print(printable(line))
+
+
+def _explain_edge(answer: dict[str, Any], last: int | None, json: bool) -> None:
+    if last:
+        answer["history"] = answer["history"][-last:]
+    if json:
+        for record in answer["history"]:
+            show_json(record)
+        return
+    for line in edge_told(answer):
+        print(printable(line))
 
 
 def roles_told(ordering: dict[str, Any]) -> Iterator[str]:

@@ -31,7 +31,12 @@ def journal(
     ],
     more_groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", hidden=True)] = None,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="PLACE", help="Where to serve: grpc://HOST:PORT; port 0: any.")
+        str,
+        typer.Option(
+            "--listen",
+            metavar="PLACE",
+            help="Where to serve: grpc+tls://HOST:PORT or grpc://HOST:PORT; port 0: any.",
+        ),
     ] = "grpc://127.0.0.1:0",
     fsync: Annotated[
         str,
@@ -61,6 +66,25 @@ def journal(
             "--linger-ms", min=0, metavar="MS", help="How long a row waits to be sent together with others."
         ),
     ] = 10,
+    serve_certificate: Annotated[
+        str,
+        typer.Option(
+            "--serve-certificate", metavar="FILE", help="What the journal shows to readers, with grpc+tls://."
+        ),
+    ] = "",
+    serve_key: Annotated[str, typer.Option("--serve-key", metavar="FILE", help="The key of that.")] = "",
+    serve_ca: Annotated[
+        str,
+        typer.Option(
+            "--serve-ca", metavar="FILE", help="Readers need certificates that come from these roots."
+        ),
+    ] = "",
+    serve_tokens: Annotated[
+        str, typer.Option("--serve-tokens", metavar="FILE", help="Readers need one of the tokens there.")
+    ] = "",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve other machines over plain connections, too.")
+    ] = False,
     address: Address = None,
     cluster: Cluster = None,
     name: Name = "",
@@ -77,6 +101,7 @@ def journal(
       antiphon journal --groups orders audit --dir /var/lib/antiphon/orders --reconnect
     """
     _check_packages()
+    from antiphon.journal.guard import Guard
     from antiphon.journal.log import LogSettings
     from antiphon.journal.running import Journal
 
@@ -95,6 +120,7 @@ def journal(
         name=name,
         reconnect=reconnect,
         trace=trace,
+        guard=Guard(serve_certificate, serve_key, serve_ca, serve_tokens, insecure),
         told=lambda gap: _report("gap", msgspec.to_builtins(gap), json),
         noted=_note,
     )

@@ -12,18 +12,21 @@ from antiphon.cli.call import payload_fields
 from antiphon.cli.options import (
     Address,
     Cluster,
+    DeliveryWord,
     Json,
     Name,
     Reconnect,
     SlowWord,
     TraceFolder,
     address_of,
+    choice,
     slow_policy,
 )
 from antiphon.cli.screen import joining, show
-from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected
+from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected, Unsure
 from antiphon.errors import UsageError
 from antiphon.types import (
+    Gap,
     Left,
     LockChanged,
     Message,
@@ -50,6 +53,7 @@ def listen(
             help="The least size of a part that may go on: a number, majority or all.",
         ),
     ] = "",
+    delivery: DeliveryWord = None,
     address: Address = None,
     cluster: Cluster = None,
     name: Name = "",
@@ -64,18 +68,20 @@ def listen(
     \b
     Example:
       antiphon listen chat news --json --count 10
+      antiphon listen ticks --delivery arrival
     """
     left = count
     least: Minimum | None = None
     if minimum:
         least = _number(minimum) if minimum not in ("majority", "all") else cast(Minimum, minimum)
         check_minimum(least)
+    chosen = choice(delivery)
     with antiphon.blocking.connect(
         address_of(address, cluster), name=name, slow=slow_policy(slow), reconnect=reconnect, trace=trace
     ) as session:
         for group in groups:
             with joining(group):
-                session.join(group, minimum=least)
+                session.join(group, minimum=least, delivery=chosen)
         for event in session:
             show(as_json(event) if json else described(event), is_json=json)
             if left is not None and isinstance(event, Message):
@@ -120,6 +126,7 @@ def _fields(event: Event) -> dict[str, Any]:
                 "cause": event.cause.value,
                 "changed": event.changed,
                 "has_quorum": event.has_quorum,
+                "receivers": event.receivers,
                 "locks": [structs.asdict(lock) for lock in event.locks],
             }
         case TransitionalSignal():
@@ -141,6 +148,10 @@ def _fields(event: Event) -> dict[str, Any]:
             return {"event": "slow", **structs.asdict(event)}
         case NotSent():
             return {"event": "not-sent", "group": event.group, "count": event.count}
+        case Gap():
+            return {"event": "gap", **structs.asdict(event), "after": event.after and str(event.after)}
+        case Unsure():
+            return {"event": "unsure", "count": event.count, "first": event.first, "last": event.last}
         case Call():
             return {
                 "event": "call",

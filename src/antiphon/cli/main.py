@@ -8,37 +8,14 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
-from antiphon.cli import (
-    bench,
-    call,
-    campaign,
-    chat,
-    check,
-    config,
-    daemon,
-    demo,
-    explain,
-    flood,
-    import_spread,
-    ingest,
-    journal,
-    lab,
-    listen,
-    lock,
-    peers,
-    report,
-    send,
-    serve,
-    simulate,
-    status,
-)
 from antiphon.errors import AntiphonError, ConfigError, UsageError
 from antiphon.words import printable
 
@@ -46,15 +23,6 @@ EXIT_FAULT = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
-
-app = typer.Typer(
-    name="antiphon",
-    invoke_without_command=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 _ParserError: type[Exception] = next(
     base for base in reversed(typer.BadParameter.__mro__) if hasattr(base, "format_message")
@@ -75,7 +43,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit(0)
 
 
-@app.callback()
 def options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, too.")] = False,
@@ -92,55 +59,57 @@ def options(
     _needs_verb(context)
 
 
-_VERBS: dict[str, Callable[..., None]] = {
-    "demo": demo.demo,
-    "daemon": daemon.daemon,
-    "status": status.status,
-    "explain": explain.explain,
-    "send": send.send,
-    "listen": listen.listen,
-    "chat": chat.chat,
-    "call": call.call,
-    "serve": serve.serve,
-    "lock": lock.lock,
-    "flood": flood.flood,
-    "simulate": simulate.simulate,
-    "journal": journal.journal,
-    "ingest": ingest.ingest,
-    "check": check.check,
-    "report": report.report,
-    "campaign": campaign.campaign,
-    "lab": lab.lab,
-}
-_VERB_GROUPS: dict[str, tuple[str | None, dict[str, Callable[..., None]]]] = {
-    "config": (
-        config.__doc__,
-        {"check": config.check, "example": config.example, "import-spread": import_spread.import_spread},
-    ),
-    "bench": (
-        bench.__doc__,
-        {
-            "throughput": bench.throughput,
-            "latency": bench.latency,
-            "priority": bench.priority,
-            "spread": bench.spread,
-            "peers": peers.peers,
-        },
-    ),
-}
+_VERBS = (
+    "demo", "daemon", "status", "explain", "send", "listen", "chat", "call", "serve", "lock", "flood",
+    "simulate", "journal", "ingest", "check", "report", "campaign", "lab",
+)  # fmt: skip
+"""Each is a function in the module of its name."""
+_VERB_GROUPS = {
+    "config": {
+        "check": "config", "example": "config", "import-spread": "import_spread", "keygen": "config",
+        "reload": "reload", "token": "token",
+    },
+    "bench": {
+        "throughput": "bench", "latency": "bench", "priority": "bench", "spread": "bench", "peers": "peers",
+    },
+}  # fmt: skip
+"""For each word after the first one, the module that has its function; the group's own module says what the
+group is for."""
 
 
-def _register() -> None:
-    for word, verb in _VERBS.items():
-        app.command(word)(verb)
-    for word, (about, verbs) in _VERB_GROUPS.items():
-        group = typer.Typer(invoke_without_command=True, callback=_needs_verb, rich_markup_mode=None)
-        for second_word, verb in verbs.items():
-            group.command(second_word)(verb)
-        app.add_typer(group, name=word, help=about)
+def _verb(module: str, word: str) -> Callable[..., None]:
+    found: Callable[..., None] = getattr(import_module(f"antiphon.cli.{module}"), word.replace("-", "_"))
+    if "address" not in found.__annotations__:
+        return found
+    from antiphon.cli.credentials import with_credentials  # for those that talk to a daemon
+
+    return with_credentials(found)
 
 
-_register()
+def command_line(words: Sequence[str] = ()) -> typer.Typer:
+    """The command line, with all of its verbs; or, if `words` begin with one, with that alone: loading a verb
+    takes time, and loading all of them twice as much as any needs."""
+    app = typer.Typer(
+        name="antiphon",
+        invoke_without_command=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    first = words[0] if words else ""
+    is_known = first in (*_VERBS, *_VERB_GROUPS, "--version")
+    for word in _VERBS:
+        if word == first or not is_known:
+            app.command(word)(_verb(word, word))
+    for word, verbs in _VERB_GROUPS.items():
+        if word == first or not is_known:
+            group = typer.Typer(invoke_without_command=True, callback=_needs_verb, rich_markup_mode=None)
+            for second_word, module in verbs.items():
+                group.command(second_word)(_verb(module, second_word))
+            app.add_typer(group, name=word, help=import_module(f"antiphon.cli.{word}").__doc__)
+    return app
 
 
 def _fail(text: str, code: int, debug: bool) -> int:
@@ -163,7 +132,7 @@ def exit_code(words: list[str]) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        code = app(args=words, prog_name="antiphon", standalone_mode=False)
+        code = command_line(words)(args=words, prog_name="antiphon", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:

@@ -1,12 +1,12 @@
 """Options that several verbs share, so that one thing has one name everywhere."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from antiphon.errors import UsageError
-from antiphon.types import HANDLERS_MAX, SLOW_POLICIES, SlowPolicy
+from antiphon.types import HANDLERS_MAX, SLOW_POLICIES, Choice, SlowPolicy, check_delivery
 
 Address = Annotated[
     str | None,
@@ -14,8 +14,8 @@ Address = Annotated[
         "--address",
         metavar="ADDRESS",
         envvar="ANTIPHON",
-        help="Where the daemon listens: unix:PATH or tcp:HOST:PORT, or several with commas between, tried in "
-        "order. Without it: unix:/tmp/antiphon.sock.",
+        help="Where the daemon listens: unix:PATH, tls:HOST:PORT or tcp:HOST:PORT, or several with commas "
+        "between, tried in order. Without it: unix:/tmp/antiphon.sock.",
     ),
 ]
 Cluster = Annotated[
@@ -67,6 +67,14 @@ SlowWord = Annotated[
         help="If this session does not keep up: disconnect or drop-unreliable; otherwise as configured.",
     ),
 ]
+DeliveryWord = Annotated[
+    str | None,
+    typer.Option(
+        "--delivery",
+        metavar="CHOICE",
+        help="The most order wanted, whatever senders ask for: agreed, fifo or arrival.",
+    ),
+]
 TraceFolder = Annotated[
     Path | None,
     typer.Option(
@@ -92,6 +100,12 @@ def slow_policy(word: str | None) -> SlowPolicy | None:
     if word is not None:
         raise UsageError(f"unknown policy {word!r}; known: {', '.join(SLOW_POLICIES)}")
     return None
+
+
+def choice(word: str | None) -> Choice | None:
+    """What `--delivery` says, or a UsageError."""
+    check_delivery(cast(Choice, word))
+    return cast(Choice, word)
 
 
 def read_file(path: Path, errors: str = "strict") -> str:

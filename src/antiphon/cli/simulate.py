@@ -56,6 +56,9 @@ def simulate(
             "sites each); without it, the plan's own.",
         ),
     ] = "",
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="Let packets between daemons be sealed, whatever the plan says.")
+    ] = False,
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="Run the plan in this file instead of seeds."),
@@ -94,7 +97,7 @@ def simulate(
         raise UsageError("either --seeds A-B or --file FILE is needed, for example --seeds 0-199")
     if scenario not in SCENARIOS:
         raise UsageError(f"unknown scenario {scenario!r}; known: {', '.join(SCENARIOS)}")
-    again = _Again(file, _order(order), causal, resilience, _site_protocol(site_protocol))
+    again = _Again(file, _order(order), causal, resilience, _site_protocol(site_protocol), sealed)
     if trace is not None:
         make_folder(trace)
     if file is not None:
@@ -123,11 +126,13 @@ class _Again(NamedTuple):
     causal: bool
     resilience: bool
     site_protocol: plans.SiteProtocols | None
+    sealed: bool
 
     def vary(self, plan: plans.Plan) -> plans.Plan:
         """The plan as it is run."""
         plan = plan.ordered(self.order).inside(self.site_protocol)
         plan = plan.causal() if self.causal else plan
+        plan = plan.sealed() if self.sealed else plan
         return plan.resilient() if self.resilience else plan
 
 
@@ -162,6 +167,7 @@ def _run_seeds(seeds: range, scenario: str, again: _Again, jobs: int | None, tra
             causal=again.causal,
             resilience=again.resilience,
             site_protocol=again.site_protocol,
+            sealed=again.sealed,
             progress=lambda outcome: advance(1),
         )
 
@@ -205,6 +211,7 @@ def _repeat(outcome: Outcome, again: _Again) -> str:
     varied = "" if again.order is None else f" --order {again.order}"
     varied += " --causal" if again.causal else ""
     varied += " --resilience" if again.resilience else ""
+    varied += " --sealed" if again.sealed else ""
     varied += "" if again.site_protocol is None else f" --site-protocol {again.site_protocol}"
     if again.file is not None:
         return f"antiphon simulate --file {again.file}{varied}"

@@ -1,6 +1,6 @@
 """The verb `status`: ask a daemon about itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.cli.discovered import discovered_words
+from antiphon.cli.edge_status import EDGE_COLUMNS, edge_faults, edge_rows, edge_words, is_edge
 from antiphon.cli.explain import because, changes, roles_told
 from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import console, show_json
@@ -73,7 +74,7 @@ def status(
     and which sessions are slow.
 
     Exits 0 if every daemon of the cluster is in the view of the daemon at ADDRESS and messages flow, 1 if not
-    or if no daemon answers.
+    or if no daemon answers. An edge is well if it is attached and all of its groups flow.
 
     \b
     Example:
@@ -85,12 +86,13 @@ def status(
         answer = ask_status(address, groups=most, sessions=most)
     else:
         answer = ask_status(address, groups=shown, members=MEMBERS_SHOWN, sessions=shown)
-    faults = list(faults_of(answer))
+    faults = list(edge_faults(answer) if is_edge(answer) else faults_of(answer))
     if json:
         show_json(answer)
     else:
         out = console()
-        for part in _parts(printable_parts(answer), list(map(printable, faults))):
+        parts = _edge_parts if is_edge(answer) else _parts
+        for part in parts(printable_parts(answer), list(map(printable, faults))):
             out.print(part, soft_wrap=isinstance(part, str))
     if faults:
         raise typer.Exit(1)
@@ -104,11 +106,14 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
         if name not in members:
             line = answer.get("runtime", {}).get("streams", {}).get(name, {})
             unconnected = f"; no connection: {line['reason']}" if line.get("reason") else ""
+            strange = ((answer.get("security") or {}).get("strange") or {}).get(name, "")
+            strange = f"; what seems to come from it is refused: {strange}" if strange else ""
             left_out = "".join(_exclusion(one) for one in answer.get("left_out", ()) if one["daemon"] == name)
             version = "".join(
                 _version(one) for one in answer.get("other_versions", ()) if one["daemon"] == name
             )
-            yield f"{name} is not in the view: {_absence(peers.get(name))}{version}{unconnected}{left_out}"
+            absence = _absence(peers.get(name))
+            yield f"{name} is not in the view: {absence}{version}{strange}{unconnected}{left_out}"
     flow = answer.get("flow", {})
     if not flow.get("is_flowing", True):
         yield f"messages do not flow, for {duration(flow['stopped_us_ago'])}: {flow['detail']}"
@@ -166,7 +171,9 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield f"clients connect to: {', '.join(runtime['places']) or 'nowhere, the configuration names no place'}"
     if runtime["spread_places"]:
         yield f"Spread's clients connect to: {', '.join(runtime['spread_places'])}"
+    yield from _exposed(runtime)
     yield from _verdict(answer, faults)
+    yield from _security(answer)
     yield from discovered_words(runtime.get("discovery"))
     yield from _view(answer)
     yield _ordering(answer["ordering"], answer["daemon"])
@@ -178,19 +185,76 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     if answer["links"]:
         rows = [link | {"round_trip": _round_trip(link)} for link in answer["links"]]
         yield _table(rows, LINK_COLUMNS)
-    sizes = answer.get("group_sizes", {})
-    groups = answer["groups"].items()
-    not_shown = answer.get("not_shown", {})
-    rows = [_group(name, members, sizes.get(name, len(members))) for name, members in groups]
-    yield from _listing(rows, GROUP_COLUMNS, not_shown.get("groups", 0))
+    yield from _edges(answer)
+    yield from _groups(answer)
     yield from _quorums(answer.get("quorums", {}))
     yield from _locks(answer.get("locks", {}))
-    yield from _listing(list(_sessions(answer)), SESSION_COLUMNS, not_shown.get("sessions", 0))
+    yield from _clients(answer)
+
+
+def _security(answer: dict[str, Any]) -> Iterator[str]:
+    """Whether packets between daemons are sealed, and how far a change of keys has come."""
+    exposed, security = answer["runtime"].get("exposed"), answer.get("security")
+    if exposed:
+        yield f"INSECURE: {exposed}"
+    if security is None:
+        return
+    yield f"packets between daemons are sealed with key {security['key']} ({security['suite']})"
+    following = security["next_key"]
+    if following is not None and security["next_key_lacks"]:
+        yield f"next key {following}: not known to be at {listed(security['next_key_lacks'], '')}"
+    elif following is not None:
+        yield f"next key {following}: all daemons have it, so it can take the place of the other one"
+
+
+def _exposed(runtime: dict[str, Any]) -> Iterator[RenderableType]:
+    """What is open to other machines without protection, and who takes how much where there is a list."""
+    if runtime.get("insecure_places"):
+        places = ", ".join(runtime["insecure_places"])
+        yield Text(f"INSECURE: plain TCP that other machines may reach: {places}", style="bold red")
+    access = runtime.get("access")
+    if access is not None:
+        users = (
+            f"{name} {counted(taken['sessions'], 'session')}, {counted(taken['groups'], 'membership')}"
+            for name, taken in sorted(access["users"].items())
+        )
+        yield f"access list: {access['list']}; connected: {'; '.join(users) or 'nobody'}"
+
+
+def _edge_parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType]:
+    """The same of an edge."""
+    yield from edge_words(answer, faults)
+    yield from _exposed(answer["runtime"])
+    yield from _edges(answer)
+    yield from _groups(answer)
+    yield from _clients(answer)
+
+
+def _edges(answer: dict[str, Any]) -> Iterator[RenderableType]:
+    """Who is fed from here."""
+    rows = edge_rows(answer)
+    if rows:
+        yield _table(rows, EDGE_COLUMNS)
+
+
+def _groups(answer: dict[str, Any]) -> Iterator[RenderableType]:
+    sizes = answer.get("group_sizes", {})
+    rows = [
+        _group(name, members, sizes.get(name, len(members))) for name, members in answer["groups"].items()
+    ]
+    yield from _listing(rows, GROUP_COLUMNS, answer.get("not_shown", {}).get("groups", 0))
+
+
+def _clients(answer: dict[str, Any]) -> Iterator[RenderableType]:
+    """Sessions, what they take, and what was refused."""
+    runtime = answer["runtime"]
+    not_shown = answer.get("not_shown", {}).get("sessions", 0)
+    yield from _listing(list(_sessions(answer)), SESSION_COLUMNS, not_shown)
     yield from _memory(runtime.get("memory"))
     for title, counters in (
         ("slow receivers", answer.get("slow_receivers", {})),
         ("dropped input", answer["counters"]),
-        ("sockets", runtime["udp"] | runtime["clients"]),
+        ("sockets", runtime.get("udp", {}) | runtime["clients"]),
     ):
         counted_ones = {name.replace("_", " "): count for name, count in counters.items() if count}
         yield f"{title}: {_cell(counted_ones) or 'none'}"
@@ -389,11 +453,11 @@ def _sessions(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "output_bytes": output_bytes.get(str(session["number"]), 0),
             "warned": session.get("warned", 0),
             "dropped_messages": session.get("dropped_messages", 0),
-            "slow": _lag(session, answer["slow_sessions"]),
+            "slow": _lag(session, answer.get("slow_sessions", ())),
         }
 
 
-def _lag(session: dict[str, Any], waited_for: list[str]) -> str:
+def _lag(session: dict[str, Any], waited_for: Sequence[str]) -> str:
     """Whether a session does not keep up, and what is done about it."""
     if session["name"] in waited_for:
         return "slow: senders wait"

@@ -15,7 +15,7 @@ from antiphon.client._base import SessionBase
 from antiphon.client._calls import REPEAT_S, check_call, timed_out, value_of
 from antiphon.client._locks import OwnLock
 from antiphon.client._send_queue import Payload
-from antiphon.errors import Disconnected, LockLost, NoQuorum
+from antiphon.errors import Disconnected, LockLost, NoQuorum, NotAllowed
 from antiphon.service import Service
 from antiphon.types import Resilience, handler_lock
 from antiphon.wire import frames
@@ -121,7 +121,7 @@ class AsyncCalls(SessionBase):
     _arrived: asyncio.Event
     _fd: int
     _has_timer: bool
-    _futures: dict[CallId, "asyncio.Future[Result | NoQuorum]"]
+    _futures: dict[CallId, "asyncio.Future[Result | NoQuorum | NotAllowed]"]
 
     @abstractmethod
     async def _wait_turn(self) -> None: ...
@@ -173,6 +173,8 @@ class AsyncCalls(SessionBase):
             if own is not None:
                 self._release_lock_now(own)
             raise
+        if own.denial is not None:
+            raise own.denial
         if own.is_refused:
             return None
         held = HeldLock(self, own)
@@ -270,8 +272,8 @@ class AsyncCalls(SessionBase):
                 self._calls.give_up(id)
 
     async def _wait_answer(
-        self, id: CallId, future: "asyncio.Future[Result | NoQuorum]"
-    ) -> Result | NoQuorum:
+        self, id: CallId, future: "asyncio.Future[Result | NoQuorum | NotAllowed]"
+    ) -> Result | NoQuorum | NotAllowed:
         patience_s = REPEAT_S
         while True:
             done, _ = await asyncio.wait((future,), timeout=patience_s)
@@ -294,7 +296,7 @@ class AsyncCalls(SessionBase):
         self._send_marked()
         return is_taken
 
-    def _finished(self, id: CallId, result: Result | NoQuorum) -> None:
+    def _finished(self, id: CallId, result: Result | NoQuorum | NotAllowed) -> None:
         future = self._futures.get(id)
         if future is not None and not future.done():
             future.set_result(result)

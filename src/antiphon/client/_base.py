@@ -16,6 +16,7 @@ from antiphon.client._send_queue import SendQueue
 from antiphon.client.batches import BatchMemory
 from antiphon.client.events import Reconnected
 from antiphon.errors import BadFrame, Disconnected, UsageError
+from antiphon.runtime.tls import TlsSocket
 from antiphon.types import Choice, Minimum, check_delivery, check_group, check_lock, check_minimum
 from antiphon.wire import frames
 
@@ -55,7 +56,10 @@ class SessionBase(ABC):
             ledger=opened.incoming.ledger,
             diary=opened.incoming.diary,
             without_quorum=opened.incoming.without_quorum,
+            denied=opened.incoming.denied,
         )
+        self._credentials = opened.credentials
+        self._incoming.on_join_denied = self._join_denied
         self._calls = self._incoming.calls = ClientCalls(welcome.name, self._incoming.shows_views)
         self._locks = self._incoming.locks = LockTable(welcome.name)
         self._groups: dict[str, frames.Join] = {}  # how it joined each, in the order of joining
@@ -103,6 +107,12 @@ class SessionBase(ABC):
         return frozenset(self._groups)
 
     @property
+    def denied(self) -> dict[str, str]:
+        """Groups and private names to which this session has sent something that the access list of its
+        daemon does not allow, each with the daemon's words; empty again when the list has changed."""
+        return dict(self._incoming.denied)
+
+    @property
     def batches(self) -> BatchMemory:
         """What this session has had of batches that may be sent again."""
         return self._incoming.batches
@@ -132,9 +142,21 @@ class SessionBase(ABC):
             raise UsageError(f"this session has already joined {group!r}")
         if len(self._groups) >= limits.GROUPS_PER_SESSION_MAX:
             raise UsageError(f"a session may be in at most {limits.GROUPS_PER_SESSION_MAX:,} groups")
+        if minimum is not None:
+            self._check_is_counted("a join with a minimum")
         self._send_queue.control(request)
         self._groups[group] = request
         self._asked[group] += 1
+
+    def _join_denied(self, group: str) -> None:
+        """The daemon does not let this session join a group."""
+        self._groups.pop(group, None)
+
+    def _check_joined(self, group: str) -> None:
+        """Raise NotAllowed if the join that was waited for is refused."""
+        error = self._incoming.denied_joins.pop(group, None)
+        if error is not None:
+            raise error
 
     def _ask_leave(self, group: str) -> None:
         check_group(group)
@@ -151,9 +173,15 @@ class SessionBase(ABC):
             raise UsageError(f"this session has not joined {group!r}")
         if not self._calls.views:
             raise UsageError("a session that wants locks needs views, which tell it of them")
+        self._check_is_counted("a lock")
         own = self._locks.ask(group, name)
         self._send_queue.control(frames.AskLock(group, name, wait))
         return own
+
+    def _check_is_counted(self, what: str) -> None:
+        """UsageError at an edge, where sessions are in no view."""
+        if self._welcome.daemon_number == frames.AT_AN_EDGE:
+            raise UsageError(f"{what} is for members, and sessions at edge {self.daemon} are in no view")
 
     def _lost(self, reason: str) -> None:
         """The connection has ended without our wish: look for another if that is wanted, or else end."""
@@ -232,11 +260,13 @@ class SessionBase(ABC):
 
     def _read(self) -> bool:
         """Read once; whether there was something. Ends the session at the end of the stream."""
-        incoming = self._incoming
+        incoming, wire = self._incoming, self._socket
         try:
-            count = self._socket.recv_into(incoming.space())
+            count = wire.recv_into(incoming.space())
             if count:
                 incoming.filled(count)
+            while isinstance(wire, TlsSocket) and wire.has_unread and (more := _more(wire, incoming.space())):
+                incoming.filled(more)
         except (BlockingIOError, InterruptedError):
             return False
         except BadFrame as error:
@@ -306,6 +336,14 @@ class SessionBase(ABC):
         else:
             error = self._unconfirmed(self._end_reason or CLOSED)
         return error if error.unknown_fate else None
+
+
+def _more(wire: TlsSocket, space: memoryview) -> int:
+    """What TLS has already, besides what was read: no descriptor tells of it."""
+    try:
+        return wire.recv_into(space)
+    except (BlockingIOError, InterruptedError):
+        return 0
 
 
 def _after_fork() -> None:

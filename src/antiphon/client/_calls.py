@@ -14,7 +14,7 @@ from collections.abc import Callable
 from antiphon import limits
 from antiphon.calls import Answers, Call, CallDesk, CallId, Effect, Result, Send
 from antiphon.client._send_queue import Payload, SendQueue, as_bytes
-from antiphon.errors import CallFailed, CallTimeout, NoQuorum, UsageError
+from antiphon.errors import CallFailed, CallTimeout, NoQuorum, NotAllowed, UsageError
 from antiphon.service import Service
 from antiphon.types import (
     LockChanged,
@@ -42,7 +42,7 @@ class ClientCalls:
 
     def __init__(self, me: str, views: bool) -> None:
         self.outbox: deque[Send] = deque(maxlen=OUTBOX_MAX)
-        self.finished: Callable[[CallId, Result | NoQuorum], None] = lambda call, result: None
+        self.finished: Callable[[CallId, Result | NoQuorum | NotAllowed], None] = lambda call, result: None
         """What to do when a call of this session is over."""
         self.views = views
         self._desk = CallDesk(secrets.randbits(64), me, takes_part=views)
@@ -90,21 +90,20 @@ class ClientCalls:
         """Whether `waited` must be called before long."""
         return self._waits_until_s is not None
 
-    def not_sent(self, sequence: int, count: int, group: str) -> bool:
-        """The daemon has refused messages, because a group has no quorum; whether they belong to calls."""
+    def not_sent(self, sequence: int, count: int, group: str, error: NotAllowed | None = None) -> bool:
+        """The daemon has refused messages, because a group has no quorum, or with this error; whether they
+        belong to calls."""
         is_ours = False
         with self._guard:
             for number in range(sequence, sequence + count):
                 send = self._sent.pop(number, None)
                 if send is None:
                     continue
-                mark, is_ours = send.mark, True
-                if mark.kind is CallKind.REQUEST:
-                    call = CallId(mark.caller, mark.number)
-                    self._desk.caller.give_up(call)
-                    self.finished(call, NoQuorum(f"too few members of {group!r} are here; nothing was sent"))
-                else:
-                    self._desk.not_sent(send.groups[0], mark)
+                is_ours = True
+                call = self._desk.not_sent(send.groups[0], send.mark)
+                if call is not None:
+                    few = f"too few members of {group!r} are here; nothing was sent"
+                    self.finished(call, error or NoQuorum(few))
         return is_ours
 
     def _absorb(self, effects: list[Effect]) -> list[Call]:
@@ -204,9 +203,9 @@ def check_call(
     return MODES[answers]
 
 
-def value_of(result: Result | NoQuorum) -> bytes | Answers | tuple[str, ...]:
+def value_of(result: Result | NoQuorum | NotAllowed) -> bytes | Answers | tuple[str, ...]:
     """What `call` returns, or raises."""
-    if isinstance(result, NoQuorum):
+    if isinstance(result, NoQuorum | NotAllowed):
         raise result
     if result.status is not CallStatus.DONE:
         code = {CallStatus.FORGOTTEN: "forgotten", CallStatus.BUSY: "busy"}.get(result.status, "error")

@@ -93,8 +93,8 @@ def _ask(cluster: str, patience_s: float) -> list[str]:
     if not found:
         raise ConnectError(
             f"no daemon of cluster {cluster} answers at {group[0]}:{group[1]} within {patience_s:g} s: is "
-            "one running in this LAN, and does multicast get through? An address helps: unix:PATH or "
-            "tcp:HOST:PORT"
+            "one running in this LAN that lets other machines connect, and does multicast get through? An "
+            "address helps: unix:PATH or tls:HOST:PORT"
         )
     return found[:PLACES_MAX]
 
@@ -119,7 +119,7 @@ def _answers(source: socket.socket, cluster: str, number: int) -> Iterator[str]:
             continue
         for place in answer.places:
             try:
-                if place.startswith("tcp:"):  # a unix socket of another machine is none of ours
+                if place.startswith(("tcp:", "tls:")):  # a unix socket of another machine is none of ours
                     yield check_listener(place)
             except ConfigError:
                 continue

@@ -19,10 +19,10 @@ from antiphon.client._ledger import Ledger
 from antiphon.client._locks import LockTable
 from antiphon.client._time import TimeQuestions
 from antiphon.client.batches import BatchMemory
-from antiphon.client.events import Event, LockGone, LockGranted, NotSent, Reconnected, Sent
-from antiphon.errors import BadFrame, UsageError
+from antiphon.client.events import Event, LockGone, LockGranted, NotSent, Reconnected, Sent, Unsure
+from antiphon.errors import BadFrame, NotAllowed, UsageError
 from antiphon.service import Service
-from antiphon.types import Cause, Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Cause, Gap, Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 from antiphon.wire import bundle, frames
 from antiphon.wire.calls import mark_of
 
@@ -56,7 +56,7 @@ class _Marked(Struct, frozen=True):
     shown: list[Message] | list[Call]
 
 
-_Shown = SlowReceiver | NotSent | LockGranted | LockGone | Call
+_Shown = SlowReceiver | NotSent | Gap | Unsure | LockGranted | LockGone | Call
 """Events of which a trace does not tell, or not here: of what is not sent, daemons do."""
 _Item = (
     bytes
@@ -68,6 +68,7 @@ _Item = (
     | _Marked
     | _Shown
     | frames.Problem
+    | NotAllowed
     | _Return
 )
 """What waits in the queue: a bundle as bytes, an event, or what is raised or done in its place."""
@@ -84,6 +85,7 @@ class Incoming:
         self.answer: frames.Welcome | frames.Refuse | None = None
         self.goodbye: frames.Goodbye | None = None
         self.status: frames.Status | None = None
+        self.reloaded: frames.Reloaded | None = None
         self.times = TimeQuestions()
         self.calls: ClientCalls | None = None
         self.locks: LockTable | None = None
@@ -92,13 +94,21 @@ class Incoming:
         """The ledger of the connection that is being read."""
         self.untold: list[Sent] = []
         self.untold_count = 0
-        """Messages of earlier connections whose unknown fate was thrown away by `drop`, and how many."""
+        """Messages whose unknown fate was told in an event that `drop` threw away, and how many."""
         self.effects: Counter[str] = Counter()
         """Own joins and leaves that have taken effect, by group."""
         self.shows_views = True
         """Whether the application wants views; our own joins and leaves are confirmed by one in any case."""
         self.without_quorum: set[str] = set()
         """The groups of which the last view said that they have no quorum, and that this is decided."""
+        self.denied: dict[str, str] = {}
+        """Groups and private names to which this session may not send, and why."""
+        self.denied_joins: dict[str, NotAllowed] = {}
+        """Groups that somebody waits to join, and may not."""
+        self.joining: set[str] = set()
+        """Groups that somebody waits to join."""
+        self.on_join_denied: Callable[[str], object] = lambda group: None
+        """Told that the session is not going to be a member of a group."""
         self.batches = BatchMemory()
         """What has been handed out of batches that may come again."""
         self.diary: Diary | None = None
@@ -118,6 +128,11 @@ class Incoming:
             frames.Accepted: self._on_accepted,
             frames.LeftFrame: self._on_left,
             frames.NotSent: self._on_not_sent,
+            frames.Denied: self._on_denied,
+            frames.RightsChanged: self._on_rights_changed,
+            frames.Reloaded: self._on_reloaded,
+            frames.GapFrame: self._on_gap,
+            frames.Unsure: self._on_unsure,
             frames.LockFrame: self._on_lock,
             frames.SlowFrame: self._on_slow,
             frames.Problem: self._on_problem,
@@ -125,6 +140,11 @@ class Incoming:
             frames.Time: self._on_time,
             frames.Goodbye: self._on_goodbye,
         }
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the daemon has answered the first question, one way or another."""
+        return bool(self.answer or self.status or self.reloaded or self.goodbye or self.complains)
 
     @property
     def is_full(self) -> bool:
@@ -164,7 +184,7 @@ class Incoming:
     def complains(self) -> bool:
         """Whether the next queued item is not an event but a daemon's complaint, which `refill` raises."""
         try:
-            return isinstance(self._events[0][0], frames.Problem)
+            return isinstance(self._events[0][0], frames.Problem | NotAllowed)
         except IndexError:
             return False
 
@@ -194,6 +214,8 @@ class Incoming:
             self.ready.extend(messages)
         elif isinstance(item, frames.Problem):
             raise UsageError(f"{item.reason} ({item.code})")
+        elif isinstance(item, NotAllowed):
+            raise item
         elif isinstance(item, _Return):
             self._reached = item.fresh
             self._turn_page(item)
@@ -226,22 +248,29 @@ class Incoming:
         self.answer, self.goodbye = fresh.answer, fresh.goodbye
         lost, self.ledger = self.ledger, fresh.ledger
         self.without_quorum.clear()  # the new session joins anew
+        self.denied.clear()
         self._events.append((_Return(event, lost, fresh.ledger, cause, fresh.diary), 0))
         self._events.extend((item, 0) for item, _ in fresh._events)
 
     def drop(self) -> None:
         """From here on events are thrown away: the application does not want them any more."""
         self._drops = True
-        waiting = (self._told(item) for item, _ in self._events if isinstance(item, _Return))
-        for event in (*(event for event in self.ready if isinstance(event, Reconnected)), *waiting):
-            self.untold += event.unknown
-            self.untold_count += event.unknown_fate
+        waiting = [self._told(item) if isinstance(item, _Return) else item for item, _ in self._events]
+        for event in (*self.ready, *waiting):
+            if isinstance(event, Reconnected):
+                self._keep_untold(event.unknown, event.unknown_fate)
+            elif isinstance(event, Unsure):
+                self._keep_untold(event.messages, event.count)
         for item, _ in self._events:
             if isinstance(item, _Return):
                 self._turn_page(item)
         self._events.clear()
         self.ready.clear()
         self.queued_bytes = 0
+
+    def _keep_untold(self, messages: tuple[Sent, ...], count: int) -> None:
+        self.untold += messages
+        self.untold_count += count
 
     def end_diary(self) -> None:
         """The application gets nothing more: so ends the trace of the session."""
@@ -420,9 +449,51 @@ class Incoming:
     def _on_not_sent(self, value: frames.FromDaemon, size: int) -> None:
         assert isinstance(value, frames.NotSent)
         messages = self.ledger.refuse(value.sequence, value.count)
-        if self.calls is not None and self.calls.not_sent(value.sequence, value.count, value.group):
+        error: NotAllowed | None = None
+        if value.reason:
+            error = NotAllowed(value.reason)
+        if self.calls is not None and self.calls.not_sent(value.sequence, value.count, value.group, error):
             return  # whoever made the call is told
-        self._queue(NotSent(value.group, messages, value.count), size)
+        if value.reason:
+            self.denied[value.group] = value.reason
+        self._queue(NotSent(value.group, messages, value.count, value.reason), size)
+
+    def _on_denied(self, value: frames.FromDaemon, size: int) -> None:
+        """A join or a lock is refused. Whoever waits for it is told, or else whoever takes events."""
+        assert isinstance(value, frames.Denied)
+        error = NotAllowed(value.reason, value.code)
+        if value.verb == "lock":
+            if self.locks is not None:
+                self.locks.deny(value.group, value.lock, error)
+            return
+        self.effects[value.group] += 1
+        self.on_join_denied(value.group)
+        if value.group in self.joining:
+            self.denied_joins[value.group] = error
+        else:
+            self._queue(error, size)
+
+    def _on_rights_changed(self, value: frames.FromDaemon, size: int) -> None:
+        self.denied.clear()
+
+    def _on_reloaded(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.Reloaded)
+        self.reloaded = value
+
+    def _on_gap(self, value: frames.FromDaemon, size: int) -> None:
+        assert isinstance(value, frames.GapFrame)
+        self._queue(value.gap, size)
+
+    def _on_unsure(self, value: frames.FromDaemon, size: int) -> None:
+        """A call among these is repeated by who made it, and members recognise it."""
+        assert isinstance(value, frames.Unsure)
+        messages, count = self.ledger.doubt(value.sequence, value.count)
+        if not count:
+            return
+        event = Unsure(messages, count, value.sequence, value.sequence + value.count - 1)
+        if self._drops:
+            self._keep_untold(event.messages, event.count)
+        self._queue(event, size)
 
     def _on_slow(self, value: frames.FromDaemon, size: int) -> None:
         """The application is to hear of it before it takes what has made it slow; but not before it hears

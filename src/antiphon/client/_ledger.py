@@ -60,7 +60,8 @@ class Ledger:
         self._uncounted: deque[tuple[int, int]] = deque(maxlen=UNCOUNTED_MAX)
         """First and last number of what has no fate to tell: joins, leaves and unreliable messages."""
         self._refused: deque[tuple[int, int]] = deque(maxlen=UNCOUNTED_MAX)
-        """First and last number of what the daemon has not sent on; written by receivers."""
+        """First and last number of what the daemon has not sent on, or does not know about; written by
+        receivers."""
         self._kept: deque[_Kept] = deque()
         self._kept_bytes = 0
 
@@ -107,6 +108,22 @@ class Ledger:
             )
         )
 
+    def doubt(self, sequence: int, count: int) -> tuple[tuple[Sent, ...], int]:
+        """Nobody knows what became of `count` numbers from this one on: those of the messages that are kept,
+        and how many messages there are. They are told now, and are not waited for any more."""
+        doubted = self._unsettled(max(sequence, self.accepted + 1), sequence + count - 1)
+        kept = [sent for first, last in doubted for sent in self.refuse(first, last - first + 1)]
+        return tuple(kept), sum(last - first + 1 for first, last in doubted)
+
+    def _unsettled(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The numbers from `first` to `last` without those that have no fate to tell, or another one."""
+        found = []
+        for begin, end in sorted((*self._uncounted, *self._refused)):
+            if first < begin <= last:
+                found.append((first, begin - 1))
+            first = max(first, end + 1)
+        return [*found, (first, last)] if first <= last else found
+
     def forget(self) -> None:
         """Keep no longer what is accepted, or too much; for senders."""
         kept = self._kept
@@ -131,7 +148,8 @@ class Ledger:
         return tuple(
             sent
             for kept in [*self._kept]
-            if not any(first <= kept.first <= last for first, last in refused)  # bundles are refused whole
+            # Bundles are refused whole, as far as they are not accepted.
+            if not any(first <= max(kept.first, accepted + 1) <= last for first, last in refused)
             for sent in as_sent(kept.key, kept.payloads[max(0, accepted - kept.first + 1) :])
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from antiphon import limits
 from antiphon.client.events import LockGone, LockGranted
-from antiphon.errors import UsageError
+from antiphon.errors import NotAllowed, UsageError
 from antiphon.types import Lock, LockCause, LockChanged, View
 
 _Key = tuple[str, str]
@@ -32,6 +32,8 @@ class OwnLock:
         """Whether it is lost, refused or given back."""
         self.reason = ""
         """Why it is lost."""
+        self.denial: NotAllowed | None = None
+        """Why the session may not have it."""
         self.on_lost: Callable[[], object] = lambda: None
 
     def granted(self, lock: Lock) -> None:
@@ -107,6 +109,19 @@ class LockTable:
                 own.granted(change.lock)
             elif own.is_held:
                 self._lose(own, f"{change.lock.holder or 'nobody'} holds it now")
+
+    def deny(self, group: str, name: str, error: NotAllowed) -> None:
+        """The session may not use a lock."""
+        with self._guard:
+            key = (group, name)
+            requests = self._requests.get(key)
+            request = requests.popleft() if requests else None
+            if requests is not None and not requests:
+                del self._requests[key]
+            if request is not None and self._own.get(key) is request:
+                request.denial = error
+                request.is_over = True
+                del self._own[key]
 
     def view(self, view: View) -> list[LockGranted | LockGone]:
         """What a view has done to this session's locks."""

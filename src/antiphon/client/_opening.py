@@ -4,11 +4,13 @@ Everything here blocks, with a deadline; the asyncio session runs it in a worker
 kinds of session meet a daemon through the same code.
 """
 
+import logging
 import os
 import re
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +23,19 @@ from antiphon.client._diary import open_diary
 from antiphon.client._finding import check_cluster, found_places
 from antiphon.client._incoming import Incoming
 from antiphon.errors import BadFrame, ConfigError, ConnectError, Refused, UsageError
+from antiphon.runtime.addresses import is_on_loopback
+from antiphon.runtime.credentials import Credentials, credentials
+from antiphon.runtime.tls import Tls, TlsSocket
 from antiphon.trace.scrolls import make_folder
 from antiphon.types import SLOW_POLICIES, SlowPolicy, check_name, check_priority
 from antiphon.wire import frames
 
+_logger = logging.getLogger("antiphon.trace")
+
 DEFAULT_ADDRESS = "unix:/tmp/antiphon.sock"
 ADDRESS_VARIABLE = "ANTIPHON"
 TRACE_VARIABLE = "ANTIPHON_TRACE"
-SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:|cluster:)")
+SEPARATOR = re.compile(r"\s*,\s*(?=unix:|tcp:|tls:|cluster:)")
 """Separates two addresses in one text; a path may have commas of its own."""
 SEND_BUFFER_BYTES = 1024 * 1024
 """Room in the kernel for several bundles, so that a sender and its daemon need not alternate."""
@@ -36,13 +43,17 @@ QUEUE_FULL_PAUSE_S = 0.01
 """How long to wait between two attempts to get into a unix listener's queue."""
 
 
+Wire = socket.socket | TlsSocket
+
+
 class Opened(Struct, frozen=True):
     """A connection whose daemon has said welcome."""
 
-    socket: socket.socket
+    socket: Wire
     address: str
     welcome: frames.Welcome
     incoming: Incoming
+    credentials: Credentials
 
     def abandon(self) -> None:
         """Close the connection: the session that asked for it is over."""
@@ -60,7 +71,7 @@ def addresses(address: str | Sequence[str] | None) -> tuple[str, ...]:
         address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
     found = SEPARATOR.split(address) if isinstance(address, str) else tuple(address)
     if not found:
-        raise UsageError("no address: give unix:PATH, tcp:HOST:PORT or cluster:NAME")
+        raise UsageError("no address: give unix:PATH, tls:HOST:PORT, tcp:HOST:PORT or cluster:NAME")
     try:
         return tuple(check_cluster(one) or config.check_listener(one) for one in found)
     except ConfigError as error:
@@ -93,17 +104,23 @@ def request(name: str, priority: int | str, views: bool, slow: SlowPolicy | None
 
 
 def open_session(
-    places: Sequence[str], hello: frames.Connect, timeout_s: float, trace: Path | None = None
+    places: Sequence[str],
+    hello: frames.Connect,
+    timeout_s: float,
+    trace: Path | None = None,
+    shown: Credentials | None = None,
 ) -> Opened:
     """A session with the first daemon that answers; Refused if it declines, ConnectError if none answers.
     A daemon that is about to stop counts as none.
 
-    With `trace`, a folder that is there, what happens to the session is written down in it.
+    With `trace`, a folder that is there, what happens to the session is written down in it. Daemons are
+    `shown` who this is.
     """
+    shown = shown or credentials(None, None, places)
     failures: list[str] = []
     for place in found_places(places, failures, timeout_s):
         try:
-            opened = _open_at(place, hello, timeout_s)
+            opened = _open_at(place, hello, timeout_s, shown)
             if trace is not None:
                 _begin_trace(opened, hello, timeout_s, trace)
             return opened
@@ -121,18 +138,26 @@ def ask_status(
     groups: int | None = None,
     members: int | None = None,
     sessions: int | None = None,
+    tls: Tls | str | Path | None = None,
+    token: str | Path | None = None,
+    shown: Credentials | None = None,
 ) -> dict[str, Any]:
     """What a daemon says about itself; takes a connection for a moment but no session.
 
     Without an address, the daemon that `connect` would find; of several, the first that answers. `groups`,
     `members` (of each group) and `sessions` are the most that are wanted; by default all of them, which come
     in as many pages as they need. `not_shown` in the answer says how many there are besides, `group_sizes`
-    how large those groups are whose members did not all come.
+    how large those groups are whose members did not all come. `tls` and `token` are as for `connect`; or
+    `shown` is what they mean. Raises Refused if the access list does not allow the question.
     """
+    places = addresses(address)
+    shown = shown or credentials(tls, token, places)
     failures: list[str] = []
-    for place in found_places(addresses(address), failures, timeout_s):
+    for place in found_places(places, failures, timeout_s):
         try:
-            return _ask_at(place, timeout_s, frames.AskStatus("", groups, members, sessions))
+            return _ask_at(place, timeout_s, shown, frames.AskStatus("", groups, members, sessions))
+        except Refused:
+            raise
         except ConnectError as error:
             failures.append(str(error))
     raise ConnectError("; ".join(failures))
@@ -142,9 +167,40 @@ NOTHING_MORE = frames.AskStatus(groups=0, sessions=0)
 """Asks for the overview alone."""
 
 
-def _ask_at(place: str, timeout_s: float, request: frames.AskStatus = NOTHING_MORE) -> dict[str, Any]:
+def ask_reload(
+    address: str | Sequence[str] | None = None,
+    timeout_s: float = 10.0,
+    *,
+    tls: Tls | str | Path | None = None,
+    token: str | Path | None = None,
+) -> frames.Reloaded:
+    """Have a daemon read its access list and its certificate again; what became of that. Of several daemons
+    the first that answers. Raises Refused if the access list does not allow it."""
+    places = addresses(address)
+    shown = credentials(tls, token, places)
+    failures: list[str] = []
+    for place in found_places(places, failures, timeout_s):
+        try:
+            with closing(_dial(place, timeout_s, shown)) as connection:
+                incoming = Incoming()
+                _converse(connection, place, frames.ReloadAccess(), incoming, timeout_s)
+                if isinstance(incoming.answer, frames.Refuse):
+                    raise Refused(incoming.answer.code, incoming.answer.reason)
+                if incoming.reloaded is None:
+                    raise ConnectError(f"the daemon at {place} did not say what became of it")
+                return incoming.reloaded
+        except Refused:
+            raise
+        except ConnectError as error:
+            failures.append(str(error))
+    raise ConnectError("; ".join(failures))
+
+
+def _ask_at(
+    place: str, timeout_s: float, shown: Credentials, request: frames.AskStatus = NOTHING_MORE
+) -> dict[str, Any]:
     """All that was asked for; page by page, each of which shows what is so when it is made."""
-    with _dial(place, timeout_s) as connection:
+    with closing(_dial(place, timeout_s, shown)) as connection:
         answer = _ask_page(connection, place, request, timeout_s)
         while after := answer.pop("next", None):
             rest = replace(request, after=after, **_still_wanted(request, answer, after))
@@ -183,26 +239,28 @@ def _still_wanted(request: frames.AskStatus, answer: dict[str, Any], after: str)
     return wanted
 
 
-def _ask_page(
-    connection: socket.socket, place: str, request: frames.AskStatus, timeout_s: float
-) -> dict[str, Any]:
+def _ask_page(connection: Wire, place: str, request: frames.AskStatus, timeout_s: float) -> dict[str, Any]:
     incoming = Incoming()
     _converse(connection, place, request, incoming, timeout_s)
+    if isinstance(incoming.answer, frames.Refuse):
+        raise Refused(incoming.answer.code, incoming.answer.reason)
     if incoming.status is None:
-        raise ConnectError(f"the daemon at {place} did not tell its status")
+        said = f": {incoming.goodbye.reason}" if incoming.goodbye else ""
+        raise ConnectError(f"the daemon at {place} did not tell its status{said}")
     answer: dict[str, Any] = msgspec.json.decode(incoming.status.json)
     return answer
 
 
-def _open_at(place: str, hello: frames.Connect, timeout_s: float) -> Opened:
+def _open_at(place: str, hello: frames.Connect, timeout_s: float, shown: Credentials) -> Opened:
     incoming = Incoming()
     incoming.shows_views = hello.views
-    connection = _dial(place, timeout_s)
+    connection = _dial(place, timeout_s, shown)
     try:
         _converse(connection, place, hello, incoming, timeout_s)
+        _read_on(connection, incoming)
         match incoming.answer:
             case frames.Welcome() as welcome:
-                return Opened(connection, place, welcome, incoming)
+                return Opened(connection, place, welcome, incoming, shown)
             case frames.Refuse(code=code, reason=reason):
                 raise Refused(code, reason)
         goodbye = incoming.goodbye
@@ -215,9 +273,17 @@ def _open_at(place: str, hello: frames.Connect, timeout_s: float) -> Opened:
 
 
 def _begin_trace(opened: Opened, hello: frames.Connect, timeout_s: float, folder: Path) -> None:
-    """Open the diary. What the welcome does not say of the daemon and its cluster, its status does."""
+    """Open the diary. What the welcome does not say of the daemon and its cluster, its status does.
+
+    There is none at an edge: what happens to sessions there stands in the trace of the edge.
+    """
+    if opened.welcome.daemon_number == frames.AT_AN_EDGE:
+        _logger.warning(
+            "no trace of session %s: it is at an edge, whose own trace tells of it", opened.welcome.name
+        )
+        return
     try:
-        told = _ask_at(opened.address, timeout_s)
+        told = _ask_at(opened.address, timeout_s, opened.credentials)
     except BaseException:
         opened.socket.close()
         raise
@@ -226,8 +292,48 @@ def _begin_trace(opened: Opened, hello: frames.Connect, timeout_s: float, folder
     )
 
 
-def _dial(place: str, timeout_s: float) -> socket.socket:
+def _dial(place: str, timeout_s: float, shown: Credentials) -> Wire:
+    """A connection to a daemon that knows who this is, as far as it is to be told."""
     scheme, _, rest = place.partition(":")
+    connection = _dial_plain(place, scheme, rest, timeout_s)
+    wire: Wire = connection
+    try:
+        if scheme == "tls":
+            server_name = shown.tls.server_name or config.address(rest)[0]
+            wire = TlsSocket(connection, shown.context(), server_name=server_name)
+            wire.handshake()
+        if shown.token:
+            if scheme == "tcp" and not is_on_loopback(connection):
+                raise ConnectError(f"the token is not sent to {place}, which is plain: use tls:")
+            wire.sendall(frames.encode_control(frames.Credential(shown.token)))
+    except TimeoutError:
+        connection.close()
+        raise ConnectError(f"no TLS with {place} within {timeout_s:g} s") from None
+    except BadFrame as error:
+        connection.close()
+        raise ConnectError(f"no TLS with {place}: {error.reason.removeprefix('tls: ')}") from None
+    except OSError as error:
+        connection.close()
+        if isinstance(error, ConnectError):
+            raise
+        raise ConnectError(f"the connection to {place} broke: {_said(error)}") from None
+    except BaseException:
+        connection.close()
+        raise
+    return wire
+
+
+def _read_on(connection: Wire, incoming: Incoming) -> None:
+    """Take what TLS has already: no descriptor tells of it."""
+    if not isinstance(connection, TlsSocket):
+        return
+    connection.setblocking(False)
+    with suppress(BlockingIOError):
+        while connection.has_unread and (count := connection.recv_into(incoming.space())):
+            incoming.filled(count)
+
+
+def _dial_plain(place: str, scheme: str, rest: str, timeout_s: float) -> socket.socket:
     try:
         if scheme == "unix":
             connection = _dial_unix(rest, timeout_s)
@@ -263,13 +369,13 @@ def _dial_unix(path: str, timeout_s: float) -> socket.socket:
 
 
 def _converse(
-    connection: socket.socket, place: str, word: frames.FromClient, incoming: Incoming, timeout_s: float
+    connection: Wire, place: str, word: frames.FromClient, incoming: Incoming, timeout_s: float
 ) -> None:
     """Say `word` and read until the daemon has answered one way or another."""
     deadline = time.monotonic() + timeout_s
     try:
         connection.sendall(frames.encode_control(word))
-        while not (incoming.answer or incoming.status or incoming.goodbye or incoming.complains):
+        while not incoming.has_answer:
             connection.settimeout(max(deadline - time.monotonic(), 0.001))
             count = connection.recv_into(incoming.space())
             if not count:
@@ -278,6 +384,9 @@ def _converse(
     except TimeoutError:
         raise ConnectError(f"no answer from {place} within {timeout_s:g} s") from None
     except BadFrame as error:
+        if error.reason.startswith("tls: "):  # of TLS 1.3, what the daemon says of our certificate comes late
+            said = error.reason.removeprefix("tls: ")
+            raise ConnectError(f"no TLS with {place}: {said}") from None
         raise ConnectError(f"what answers at {place} is not an Antiphon daemon ({error.reason})") from None
     except ConnectError:
         raise

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from antiphon.client._opening import Opened, open_session
 from antiphon.errors import ConnectError
+from antiphon.runtime.credentials import Credentials
 from antiphon.wire import frames
 
 FIRST_WAIT_S = 0.05
@@ -46,6 +47,8 @@ class ReconnectPlan(Struct, frozen=True):
     """How long to try, over all rounds."""
     trace: Path | None = None
     """The trace file of the new session."""
+    shown: Credentials | None = None
+    """What daemons are shown of who this is."""
 
     def order(self, lost: str) -> tuple[str, ...]:
         """The places of one round.
@@ -152,7 +155,7 @@ class Search:
                 self._stopped.wait(step.seconds)
                 continue
             try:
-                return open_session((step.place,), plan.hello, plan.timeout_s, plan.trace)
+                return open_session((step.place,), plan.hello, plan.timeout_s, plan.trace, plan.shown)
             except ConnectError as error:
                 failure = str(error)
         return "the search was stopped"

@@ -7,14 +7,15 @@ removes what the socket took.
 
 import time
 from collections import deque
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import islice
+from types import MappingProxyType
 
 from antiphon import limits
 from antiphon.client._diary import Diary
 from antiphon.client._ledger import BundleKey, Ledger, as_sent
 from antiphon.client.events import Sent
-from antiphon.errors import MessageTooLarge, NoQuorum, UsageError
+from antiphon.errors import MessageTooLarge, NoQuorum, NotAllowed, UsageError
 from antiphon.service import Service
 from antiphon.types import BatchStamp, Resilience, check_destination, check_resilience, check_stamp
 from antiphon.wire import bundle, frames
@@ -52,8 +53,10 @@ class SendQueue:
         ledger: Ledger | None = None,
         diary: Diary | None = None,
         without_quorum: Set[str] = frozenset(),
+        denied: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`without_quorum`: groups to which nothing may be sent now; others change it."""
+        """`without_quorum`: groups to which nothing may be sent now; `denied`: names to which this session
+        may not send, and why. Others change both."""
         self.queued_bytes = 0
         """Bytes of closed bundles and control frames that no socket has taken yet."""
         self.bundle_count = 0
@@ -61,6 +64,7 @@ class SendQueue:
         self._sender = sender
         self._gathers = gathers
         self._without_quorum = without_quorum
+        self._denied = denied
         self._message_max_bytes = message_max_bytes
         self._ledger = ledger or Ledger()
         self._diary = diary
@@ -115,8 +119,9 @@ class SendQueue:
         self_discard: bool,
         resilience: Resilience | None = None,
     ) -> None:
-        """Take one message into the open bundle, or open one. UsageError and NoQuorum change nothing."""
-        if self._without_quorum:
+        """Take one message into the open bundle, or open one. UsageError, NoQuorum and NotAllowed change
+        nothing."""
+        if self._without_quorum or self._denied:
             self.check_quorum(groups)
         if (
             groups is self._groups
@@ -175,7 +180,7 @@ class SendQueue:
     ) -> int:
         """Queue a bundle that begins with `stamp` and has as many of `payloads` as fit into it, at least one;
         returns how many. UsageError and NoQuorum change nothing."""
-        if self._without_quorum:
+        if self._without_quorum or self._denied:
             self.check_quorum(groups)
         key = self._key_for(groups, service, tag, self_discard, resilience)
         mark = str(check_stamp(stamp)).encode("ascii")
@@ -228,8 +233,10 @@ class SendQueue:
         return taken, size
 
     def check_quorum(self, groups: Groups) -> None:
-        """NoQuorum if it is known that nothing may be sent to one of these groups."""
+        """NoQuorum or NotAllowed if it is known that nothing may be sent to one of these groups."""
         for group in (groups,) if isinstance(groups, str) else _as_names(groups):
+            if group in self._denied:
+                raise NotAllowed(self._denied[group])
             if group in self._without_quorum:
                 raise NoQuorum(f"group {group!r} has no quorum: too few of its members are here; not sent")
 

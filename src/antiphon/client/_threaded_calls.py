@@ -11,7 +11,7 @@ from antiphon.client._calls import REPEAT_S, check_call, timed_out, value_of
 from antiphon.client._locks import OwnLock
 from antiphon.client._send_queue import Payload
 from antiphon.client._threaded import LOOK_AGAIN_MS, ThreadedSession
-from antiphon.errors import Disconnected, LockLost, NoQuorum
+from antiphon.errors import Disconnected, LockLost, NoQuorum, NotAllowed
 from antiphon.service import Service
 from antiphon.types import Resilience, handler_lock
 from antiphon.wire import frames
@@ -79,7 +79,7 @@ class _Waiter:
 
     def __init__(self) -> None:
         self.is_over = threading.Event()
-        self.result: Result | NoQuorum | None = None
+        self.result: Result | NoQuorum | NotAllowed | None = None
 
 
 class ThreadedCalls(ThreadedSession):
@@ -126,6 +126,8 @@ class ThreadedCalls(ThreadedSession):
         except BaseException:
             self._release_lock(own)
             raise
+        if own.denial is not None:
+            raise own.denial
         if own.is_refused:
             return None
         if not own.is_held and not own.is_over:
@@ -244,7 +246,7 @@ class ThreadedCalls(ThreadedSession):
             self._write()
         return is_taken
 
-    def _finished(self, id: CallId, result: Result | NoQuorum) -> None:
+    def _finished(self, id: CallId, result: Result | NoQuorum | NotAllowed) -> None:
         waiter = self._waiters.get(id)
         if waiter is not None:
             waiter.result = result

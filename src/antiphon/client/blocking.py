@@ -17,6 +17,8 @@ from antiphon.client.batches import BatchMemory
 from antiphon.client.connecting import open_with, reconnect_plan_for
 from antiphon.client.events import Event
 from antiphon.errors import Disconnected, NoTime
+from antiphon.runtime.credentials import credentials
+from antiphon.runtime.tls import Tls
 from antiphon.service import Service
 from antiphon.types import BatchStamp, Choice, Minimum, Resilience, SlowPolicy, Time
 from antiphon.wire import frames
@@ -55,13 +57,21 @@ class Session(ThreadedCalls):
 
         With `delivery` messages to the group come earlier than their senders asked for: "agreed" does not
         wait until others have them, "fifo" keeps only the order of each sender, "arrival" none.
+
+        Raises NotAllowed if the access list of the daemon does not allow it; without `wait`, `receive` does.
         """
         with self._sending:
             self._wait_present()
             self._ask_join(group, minimum, delivery)
+            if wait:
+                self._incoming.joining.add(group)
             self._write()
         if wait:
-            self._wait_effect(group)
+            try:
+                self._wait_effect(group)
+            finally:
+                self._incoming.joining.discard(group)
+            self._check_joined(group)
 
     def leave(self, group: str, *, wait: bool = True) -> None:
         """Leave `group`; a `Left` stands in the stream where that happened, nothing of the group follows it.
@@ -169,7 +179,8 @@ class Session(ThreadedCalls):
 
     def wait_accepted(self) -> None:
         """Wait until everything sent so far is at every daemon that must have it, so that no crash loses it;
-        or is lost with the connection: then `Reconnected` tells of it. Unreliable messages do not count.
+        or is lost with a connection: then `Reconnected` tells of it, or at an edge `Unsure`. Unreliable
+        messages do not count.
 
         Arriving events are queued meanwhile even beyond the usual bound. Raises Disconnected if the session
         ends first.
@@ -179,7 +190,7 @@ class Session(ThreadedCalls):
 
     def status(self) -> dict[str, Any]:
         """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
-        return ask_status(self.address)
+        return ask_status(self.address, shown=self._credentials)
 
     def now(self, timeout_s: float = 2.0) -> Time:
         """The time, and by how much it may be wrong (`antiphon.Time`).
@@ -345,6 +356,8 @@ def connect(
     reconnect_timeout_s: float = 60.0,
     batches: BatchMemory | None = None,
     trace: str | Path | None = None,
+    tls: Tls | str | Path | None = None,
+    token: str | Path | None = None,
 ) -> Session:
     """Connect to a daemon; arguments and errors as for `antiphon.connect`.
 
@@ -355,13 +368,15 @@ def connect(
     places = () if embedded else addresses(chosen_address(address, cluster))
     hello = request(name, priority, views, slow)
     folder = trace_folder(trace)
+    shown = credentials(tls, token, places)
     reconnect_plan = reconnect_plan_for(
         places,
         hello,
+        shown,
         reconnect=reconnect,
         timeout_s=timeout_s,
         limit_s=reconnect_timeout_s,
         trace=folder,
     )
-    opened, release = open_with(places, hello, embedded=embedded, timeout_s=timeout_s, trace=folder)
+    opened, release = open_with(places, hello, shown, embedded=embedded, timeout_s=timeout_s, trace=folder)
     return Session(opened, bundle=bundle, release=release, reconnect_plan=reconnect_plan, batches=batches)

@@ -14,6 +14,8 @@ from antiphon.client._reconnecting import ReconnectPlan
 from antiphon.client.batches import BatchMemory
 from antiphon.client.session import Session
 from antiphon.errors import UsageError
+from antiphon.runtime.credentials import Credentials, credentials
+from antiphon.runtime.tls import Tls
 from antiphon.types import SlowPolicy
 from antiphon.wire import frames
 
@@ -25,6 +27,7 @@ class Connecting:
         self,
         places: tuple[str, ...],
         hello: frames.Connect,
+        shown: Credentials,
         *,
         bundle: bool,
         embedded: bool,
@@ -35,6 +38,7 @@ class Connecting:
     ) -> None:
         self._places = places
         self._hello = hello
+        self._shown = shown
         self._bundle = bundle
         self._embedded = embedded
         self._timeout_s = timeout_s
@@ -76,6 +80,7 @@ class Connecting:
         return open_with(
             self._places,
             self._hello,
+            self._shown,
             embedded=self._embedded,
             timeout_s=self._timeout_s,
             trace=self._trace,
@@ -85,6 +90,7 @@ class Connecting:
 def open_with(
     places: tuple[str, ...],
     hello: frames.Connect,
+    shown: Credentials,
     *,
     embedded: bool,
     timeout_s: float,
@@ -92,10 +98,10 @@ def open_with(
 ) -> tuple[Opened, Callable[[], None] | None]:
     """A welcomed connection and, with `embedded`, what stops the daemon that was started for it."""
     if not embedded:
-        return open_session(places, hello, timeout_s, trace), None
+        return open_session(places, hello, timeout_s, trace, shown), None
     place, release = _embedded.start(trace)
     try:
-        return open_session((place,), hello, timeout_s, trace), release
+        return open_session((place,), hello, timeout_s, trace, shown), release
     except BaseException:
         release()
         raise
@@ -104,6 +110,7 @@ def open_with(
 def reconnect_plan_for(
     places: tuple[str, ...],
     hello: frames.Connect,
+    shown: Credentials,
     *,
     reconnect: bool,
     timeout_s: float,
@@ -113,7 +120,9 @@ def reconnect_plan_for(
     """How to come back, if that is wanted and there is somewhere to come back to."""
     if not limit_s > 0:
         raise UsageError(f"reconnect_timeout_s must be more than 0, not {limit_s!r}")
-    return ReconnectPlan(places, hello, timeout_s, limit_s, trace) if reconnect and places else None
+    if not (reconnect and places):
+        return None
+    return ReconnectPlan(places, hello, timeout_s, limit_s, trace, shown)
 
 
 def _abandon(opening: "asyncio.Future[tuple[Opened, Callable[[], None] | None]]") -> None:
@@ -142,11 +151,14 @@ def connect(
     reconnect_timeout_s: float = 60.0,
     batches: BatchMemory | None = None,
     trace: str | Path | None = None,
+    tls: Tls | str | Path | None = None,
+    token: str | Path | None = None,
 ) -> Connecting:
     """Connect to a daemon: `async with connect(...) as session`, or `session = await connect(...)`.
 
-    - `address`: `unix:PATH` or `tcp:HOST:PORT`, or several to try in order (a sequence, or one text with
-      commas between); without one, the environment variable ANTIPHON, or else `unix:/tmp/antiphon.sock`.
+    - `address`: `unix:PATH`, `tls:HOST:PORT` or `tcp:HOST:PORT`, or several to try in order (a sequence, or
+      one text with commas between); without one, the environment variable ANTIPHON, or else
+      `unix:/tmp/antiphon.sock`.
     - `cluster`: the name of a cluster whose daemons are looked for, first on this machine and then in its LAN
       (docs/how-to/no-configuration.md); short for the address `cluster:NAME`.
     - `name`: up to 10 characters, unique at its daemon; without one, the daemon chooses.
@@ -167,6 +179,12 @@ def connect(
     - `batches`: what was received of batches in earlier sessions and must not be handed out again.
     - `trace`: a folder to which the session writes what it does and gets (docs/how-to/trace-a-cluster.md);
       without one, the environment variable ANTIPHON_TRACE. With `embedded`, its daemon does so, too.
+    - `tls`: for addresses that begin with `tls:`: an `antiphon.Tls`, or the file with the roots from which
+      the daemon's certificate must come; without it, the environment variables ANTIPHON_TLS_CA,
+      ANTIPHON_TLS_CERTIFICATE, ANTIPHON_TLS_KEY and ANTIPHON_TLS_SERVER_NAME, or the roots of the system.
+    - `token`: who this is, for the access list of the daemon: the token, or as a Path the file that has it;
+      without it, the file in the environment variable ANTIPHON_TOKEN_FILE, or none. It is sent over TLS, over
+      unix sockets and to this machine only.
 
     Raises UsageError at once for arguments that cannot be right, Refused if a daemon declines, ConnectError
     if none answers.
@@ -181,15 +199,18 @@ def connect(
     places = () if embedded else addresses(chosen_address(address, cluster))
     hello = request(name, priority, views, slow)
     folder = trace_folder(trace)
+    shown = credentials(tls, token, places)
     return Connecting(
         places,
         hello,
+        shown,
         bundle=bundle,
         embedded=embedded,
         timeout_s=timeout_s,
         reconnect_plan=reconnect_plan_for(
             places,
             hello,
+            shown,
             reconnect=reconnect,
             timeout_s=timeout_s,
             limit_s=reconnect_timeout_s,

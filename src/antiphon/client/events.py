@@ -5,6 +5,7 @@ from msgspec import Struct
 from antiphon.calls import Call
 from antiphon.service import Service
 from antiphon.types import (
+    Gap,
     Left,
     LockChanged,
     Message,
@@ -51,13 +52,29 @@ class Reconnected(Struct, frozen=True):
 
 
 class NotSent(Struct, frozen=True):
-    """Messages that this session sent were not sent on: a group of theirs has no quorum. Nobody gets them."""
+    """Messages that this session sent were not sent on: a group of theirs has no quorum, or the access list
+    of the daemon does not allow it. Nobody gets them."""
 
     group: str
     messages: tuple[Sent, ...]
     """As they were given to `send`, oldest first, as far as they are kept."""
     count: int
     """How many there are."""
+    reason: str = ""
+    """Why this session may not send there; empty if there is no quorum."""
+
+
+class Unsure(Struct, frozen=True):
+    """At an edge: messages that this session sent may or may not have been sent on, because the edge lost its
+    attachment before it knew. It does not send them again; those that were sent come in their places."""
+
+    messages: tuple[Sent, ...]
+    """As they were given to `send`, oldest first, as far as they are kept."""
+    count: int
+    """How many there are."""
+    first: int
+    last: int
+    """The first and last of their numbers: a session counts its messages, joins and leaves from 1."""
 
 
 class LockGranted(Struct, frozen=True):
@@ -89,6 +106,8 @@ Event = (
     | Reconnected
     | SlowReceiver
     | NotSent
+    | Gap
+    | Unsure
     | LockChanged
     | LockGranted
     | LockGone

@@ -114,13 +114,22 @@ class Session(AsyncCalls):
 
         With `delivery` messages to the group come earlier than their senders asked for: "agreed" does not
         wait until others have them, "fifo" keeps only the order of each sender, "arrival" none.
+
+        Raises NotAllowed if the access list of the daemon does not allow it; without `wait`, `receive` does.
         """
         while self._sends_wait:
             await self._wait_turn()
         self._ask_join(group, minimum, delivery)
-        self._push()
-        if wait:
+        if not wait:
+            self._push()
+            return
+        self._incoming.joining.add(group)
+        try:
+            self._push()
             await self._wait_effect(group)
+        finally:
+            self._incoming.joining.discard(group)
+        self._check_joined(group)
 
     async def leave(self, group: str, *, wait: bool = True) -> None:
         """Leave `group`; a `Left` stands in the stream where that happened, nothing of the group follows it.
@@ -211,7 +220,8 @@ class Session(AsyncCalls):
 
     async def wait_accepted(self) -> None:
         """Wait until everything sent so far is at every daemon that must have it, so that no crash loses it;
-        or is lost with the connection: then `Reconnected` tells of it. Unreliable messages do not count.
+        or is lost with a connection: then `Reconnected` tells of it, or at an edge `Unsure`. Unreliable
+        messages do not count.
 
         Arriving events are queued meanwhile even beyond the usual bound. Raises Disconnected if the session
         ends first.
@@ -230,7 +240,7 @@ class Session(AsyncCalls):
 
     async def status(self) -> dict[str, Any]:
         """What the daemon says about itself: daemon, sites, links, groups, sessions, counters."""
-        return await asyncio.to_thread(ask_status, self.address)
+        return await asyncio.to_thread(ask_status, self.address, shown=self._credentials)
 
     async def now(self, timeout_s: float = 2.0) -> Time:
         """The time, and by how much it may be wrong (`antiphon.Time`).

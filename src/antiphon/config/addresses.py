@@ -36,14 +36,19 @@ def check_multicast(text: str) -> str:
     )
 
 
+OVER_NETWORK = ("tcp", "tls")
+"""What a place begins with that other machines may reach: plain, and with TLS."""
+
+
 def check_listener(listener: str) -> str:
-    """`listener` if it names a place where clients can connect: `unix:PATH` or `tcp:HOST:PORT`."""
+    """`listener` if it names a place where clients can connect: `unix:PATH`, `tls:HOST:PORT` or
+    `tcp:HOST:PORT`."""
     scheme, _, place = listener.partition(":")
-    if scheme == "tcp":
+    if scheme in OVER_NETWORK:
         address(place, "listener")
         return listener
     if scheme != "unix" or not place or "\0" in place:
-        raise ConfigError(f"listener {listener!r} is neither unix:PATH nor tcp:HOST:PORT")
+        raise ConfigError(f"listener {listener!r} is not unix:PATH, tls:HOST:PORT or tcp:HOST:PORT")
     if len(place.encode()) > UNIX_PATH_MAX_BYTES:
         raise ConfigError(f"listener {listener!r}: the path is longer than {UNIX_PATH_MAX_BYTES} bytes")
     return listener

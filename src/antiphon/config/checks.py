@@ -1,5 +1,6 @@
 """Checks that look at more than one value."""
 
+import ipaddress
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,26 +9,40 @@ import msgspec
 
 from antiphon import limits
 from antiphon.config.addresses import address, check_listener, check_multicast
+from antiphon.config.edge_checks import check_edges
 from antiphon.config.faults import Fault, Key
-from antiphon.config.values import Config, DaemonConfig, LinkConfig, Settings, SiteConfig
+from antiphon.config.security import Security
+from antiphon.config.values import Config, DaemonConfig, EdgeConfig, LinkConfig, Settings, SiteConfig
 from antiphon.errors import ConfigError, UsageError
 from antiphon.types import check_name
 
 
-def check(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...], settings: Settings) -> Config:
+def check(
+    sites: tuple[SiteConfig, ...],
+    links: tuple[LinkConfig, ...],
+    settings: Settings,
+    edges: tuple[EdgeConfig, ...] = (),
+    security: Security | None = None,
+) -> Config:
     """The configuration with these parts, or a Fault.
 
     Its digest leaves the settings out but for the cluster's name and its order: daemons that are tuned
-    differently, also in the waits of their membership, still work together.
+    differently, also in the waits of their membership, still work together. It leaves the edges out, which
+    take part in nothing that daemons must agree on.
     """
     _check_settings(settings)
     _check_sites(sites)
     links = links or _every_pair(sites)
     _check_links(sites, links)
     _check_streams(sites, links)
+    check_edges(edges, {daemon.name: daemon.clients for site in sites for daemon in site.daemon})
+    security = security or Security()
+    if security.next_key_file and not security.key_file:
+        raise Fault(("security", "next_key_file"), "expected key_file, too: the key that this one follows")
+    _check_security(security, sites, edges)
     order = () if settings.order == "symmetric" else (settings.order,)
     digest = zlib.crc32(msgspec.json.encode((settings.name, sites, links, *order)))
-    return Config(settings=settings, sites=sites, links=links, digest=digest)
+    return Config(settings=settings, sites=sites, links=links, digest=digest, edges=edges, security=security)
 
 
 def _check_settings(settings: Settings) -> None:
@@ -159,6 +174,34 @@ def _check_streams(sites: tuple[SiteConfig, ...], links: tuple[LinkConfig, ...])
                     ("site", number, "daemon", place, "clients", daemon.clients.index(taken)),
                     "expected another port: other daemons connect to this one; or set tcp_address",
                 )
+
+
+def _check_security(security: Security, sites: tuple[SiteConfig, ...], edges: tuple[EdgeConfig, ...]) -> None:
+    """Whether what TLS needs is there. What is plain is looked at when a daemon knows its addresses."""
+    tls = security.tls
+    if tls is not None and tls.client_certificates != "none" and not tls.ca:
+        raise Fault(("security", "tls"), "expected ca: the roots that certificates of clients come from")
+    for index, network in enumerate(security.spread_from):
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            raise Fault(("security", "spread_from", index), f"expected a network: {error}") from None
+    places: list[tuple[Key, str]] = [
+        (("site", number, "daemon", place, "clients", index), listener)
+        for number, site in enumerate(sites)
+        for place, daemon in enumerate(site.daemon)
+        for index, listener in enumerate(daemon.clients)
+    ]
+    for number, edge in enumerate(edges):
+        places += [(("edge", number, "clients", index), one) for index, one in enumerate(edge.clients)]
+    for number, site in enumerate(sites):
+        for place, daemon in enumerate(site.daemon):
+            if any(listener.startswith("tls:") for listener in daemon.spread_places):
+                key: Key = ("site", number, "daemon", place, "spread")
+                raise Fault(key, "expected tcp: or unix:, because Spread's clients do not speak TLS")
+    for key, listener in places:
+        if listener.startswith("tls:") and tls is None:
+            raise Fault(key, "expected [security.tls] with certificate and key, which tls: needs")
 
 
 def _every_pair(sites: tuple[SiteConfig, ...]) -> tuple[LinkConfig, ...]:

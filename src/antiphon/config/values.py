@@ -1,11 +1,13 @@
 """What a configuration says, as values: the tables of the file, and the checked whole with its questions."""
 
+import ipaddress
 from functools import cached_property
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
 from antiphon import limits
+from antiphon.config.security import Security
 from antiphon.config.timing import PRESETS, Preset, Timing
 from antiphon.errors import ConfigError
 from antiphon.types import SlowPolicy
@@ -78,6 +80,15 @@ SPREAD_PORT = 4_803
 """The default port of Spread's clients."""
 
 
+def _is_here(host: str) -> bool:
+    """Whether who listens at this host is reached at localhost, too."""
+    try:
+        number = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return host == "localhost"
+    return number.is_loopback or number.is_unspecified
+
+
 class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One daemon: where its peers and its clients reach it."""
 
@@ -88,7 +99,8 @@ class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Where daemons at sites that a `tcp` link joins to its own reach it; None: at `address`."""
     spread: bool | Annotated[int, Meta(ge=1, le=65_535)] | tuple[str, ...] = False
     """Where clients that speak Spread's protocol connect: a port, at which they look for a TCP port of the
-    daemon's host and for a unix socket; True for Spread's own; or the places, like `clients`."""
+    daemon's host or of `localhost`, and for a unix socket; True for Spread's own; or the places, like
+    `clients`."""
     time: Literal["reference"] | None = None
     """Whether its system clock is disciplined (by NTP, PTP or GPS), so that it tells others the time."""
     time_error_ms: Annotated[float, Meta(ge=0, le=limits.CLOCK_ERROR_MAX_US / 1_000)] = (
@@ -106,6 +118,15 @@ class DaemonConfig(Struct, frozen=True, forbid_unknown_fields=True):
         port = SPREAD_PORT if self.spread is True else self.spread
         host = self.address.rpartition(":")[0]
         return f"tcp:{host}:{port}", f"unix:/tmp/{port}"
+
+    @property
+    def spread_near(self) -> str | None:
+        """Where Spread's clients on the daemon's machine find it, too, if not at the others anyway."""
+        if isinstance(self.spread, tuple) or self.spread is False:
+            return None
+        if _is_here(self.address.rpartition(":")[0]):
+            return None
+        return f"tcp:127.0.0.1:{SPREAD_PORT if self.spread is True else self.spread}"
 
     @property
     def stream_address(self) -> str:
@@ -127,6 +148,26 @@ class SiteConfig(Struct, frozen=True, forbid_unknown_fields=True):
     tight_ms: Annotated[float, Meta(ge=0, le=1_000)] | None = None
     """All of its daemons note the arrival of one multicast within this time of one another; None: nothing is
     known of that."""
+
+
+EdgeMulticast = Literal["auto", "on", "off"]
+"""Whether an edge uses multicast."""
+
+
+class EdgeConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """One edge: where its clients reach it, and whom it attaches to."""
+
+    name: str
+    clients: tuple[str, ...]
+    attach: tuple[str, ...]
+    """Daemons and edges by name, or addresses, in the order of preference."""
+    organise: bool = True
+    """Whether it finds its place among the other edges when it is to attach to daemons of the core."""
+    reach: tuple[str, ...] = ()
+    """Where other edges reach it; without it, the places of its clients that others can reach."""
+    multicast: EdgeMulticast = "auto"
+    """Whether it feeds edges behind it by multicast, and hears the one that it is attached to, where that
+    works: in "auto" not inside of one machine, where copies cost less."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,6 +195,15 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The patience with what the slow session sends to itself."""
     check_addresses: bool = True
     """Whether a datagram counts only if it comes from the address of the daemon that it names."""
+    edges_max: Annotated[int, Meta(ge=0, le=_AMOUNT_MAX)] = limits.EDGES_MAX
+    """How many edges may attach to one daemon."""
+    edge_coordinators: Annotated[int, Meta(ge=1, le=limits.EDGE_NEIGHBOURS_MAX)] = (
+        limits.EDGE_COORDINATORS_FEW
+    )
+    """How many attach to one daemon before others that organise themselves look for one of these."""
+    feed_retain_bytes: BufferBytes = limits.FEED_RETAIN_BYTES
+    feed_retain_ms: Annotated[float, Meta(ge=1, le=3_600_000)] = limits.FEED_RETAIN_US / 1_000
+    """What a daemon keeps for edges that lose their attachment or do not keep up."""
     membership: Preset = "wan"
     suspect_ms: Wait = None
     suspect_max_ms: Wait = None
@@ -183,6 +233,8 @@ class File(Struct, frozen=True, forbid_unknown_fields=True):
     site: tuple[SiteConfig, ...]
     cluster: Settings = Settings()
     link: tuple[LinkConfig, ...] = ()
+    edge: tuple[EdgeConfig, ...] = ()
+    security: Security = Security()
 
 
 # The checked whole ----------------------------------------------------------------------------------------
@@ -200,6 +252,10 @@ class Config(Struct, frozen=True, dict=True):
     links: tuple[LinkConfig, ...]
     digest: int
     """Daemons with different configurations must not talk: this goes into every packet."""
+    edges: tuple[EdgeConfig, ...] = ()
+    """In no view, so the digest says nothing of them."""
+    security: Security = Security()
+    """Each daemon may have files of its own, so the digest says nothing of it."""
 
     def site_number(self, name: str) -> int:
         """The number of the site called `name`, which must be one of ours."""
@@ -212,8 +268,19 @@ class Config(Struct, frozen=True, dict=True):
     def daemon_number(self, name: str) -> int:
         """The number of the daemon called `name`; a ConfigError that lists the known ones otherwise."""
         if name not in self.daemon_names:
-            raise ConfigError(f"no daemon is called {name!r}; known: {', '.join(self.daemon_names)}")
+            known = ", ".join((*self.daemon_names, *(edge.name for edge in self.edges)))
+            raise ConfigError(f"no daemon is called {name!r}; known: {known}")
         return self.daemon_names.index(name)
+
+    def edge(self, name: str) -> EdgeConfig | None:
+        """The edge called `name`, if there is one."""
+        return next((edge for edge in self.edges if edge.name == name), None)
+
+    def attachments_of(self, edge: EdgeConfig) -> tuple[str, ...]:
+        """The addresses to which an edge attaches: of a daemon or an edge that it names, the first place."""
+        places = {daemon.name: daemon.clients for _, daemon in self.daemons()}
+        places |= {other.name: other.clients for other in self.edges}
+        return tuple(places[target][0] if target in places else target for target in edge.attach)
 
     @cached_property
     def daemon_names(self) -> tuple[str, ...]:

@@ -10,8 +10,13 @@ from antiphon.config.values import Config, File
 
 def as_toml(config: Config) -> str:
     """A text from which `parse` makes the same configuration."""
-    file = File(site=config.sites, cluster=config.settings, link=config.links)
-    return tomli_w.dumps(_without_none(to_builtins(file)))
+    file = File(site=config.sites, cluster=config.settings, link=config.links, edge=config.edges)
+    tree = _without_none(to_builtins(file))
+    security = _without_none(to_builtins(config.security))
+    tree["security"] = {name: value for name, value in security.items() if value}
+    return tomli_w.dumps(
+        tree if tree["security"] else {name: tree[name] for name in tree if name != "security"}
+    )
 
 
 def _without_none(value: Any) -> Any:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from antiphon import limits
 from antiphon.core.allowance import Allowance
-from antiphon.core.groups.sessions import Pending, Session
+from antiphon.core.groups.requests import denial_of
+from antiphon.core.groups.sessions import Denial, Pending, Session
 from antiphon.core.groups.states import GOP
 from antiphon.wire import frames
 from antiphon.wire.bundle import parse_names
@@ -118,6 +119,9 @@ class Admission:
                 break
             session, pending = turn
             self._room_bytes -= len(pending.bundle)
+            if pending.denial is not None:
+                self._deny(origin, session, pending, pending.denial)
+                continue
             if pending.event is not None and pending.event.kind == "disconnect":
                 departing.append(turn)
                 steps += 1 + node.delivery.membership.count_of((node.me, session.number))
@@ -149,12 +153,21 @@ class Admission:
         group = node.delivery.membership.blocking(parse_names(pending.header.names)[1:])
         if group is None:
             return False
-        refusal = frames.NotSent(group, session.sequence, pending.header.message_count)
+        count, number = pending.header.message_count, session.sponsored_number
+        refusal = frames.NotSent(group, session.sequence, count, number)
         origin.pass_over(session, pending)
         if not session.is_leaving:
-            node.frames.append(((session.number,), frames.encode_control(refusal), None))
+            node.frames.append(((session.speaker,), frames.encode_control(refusal), None))
         node.counters["bundle: to a group without quorum"] += 1
         return True
+
+    def _deny(self, origin: "Origin", session: Session, pending: Pending, denial: Denial) -> None:
+        """Pass over something that the access list does not allow; its session is told if it was not."""
+        told = denial_of(session, pending, denial)
+        origin.pass_over(session, pending)
+        if told is not None and (session.is_connected or not session.is_leaving):
+            # Also behind its last word: somebody who sends and leaves at once must hear of it.
+            self._node.frames.append(((session.speaker,), frames.encode_control(told), None))
 
     def _let_go(self, origin: "Origin", departing: list[tuple[Session, Pending]], now_us: int) -> None:
         """Order the ends of sessions that come one after another: in one bundle, if they are several."""

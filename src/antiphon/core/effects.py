@@ -35,7 +35,13 @@ class DatagramCounter:
 
 
 class Outbox(list[Datagram]):
-    """What a node wants sent, in order, until its driver has taken it."""
+    """What a node wants sent, in order, until its driver has taken it.
+
+    Everything between daemons goes through `append`: `core.sealing` has an outbox that seals it there.
+    """
+
+    seal = 0
+    """What stands for the seal in the heads of packets that are handed over."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,6 +23,7 @@ class Gate:
         self._me = me
         self._digest = config.digest
         self._neighbours = frozenset(config.neighbours_of(me))
+        self._mates = frozenset(config.daemons_of(config.site_of(me)))
         self._over_streams = frozenset(config.stream_peers_of(me))
         self._counters = counters
 
@@ -32,11 +33,16 @@ class Gate:
         if isinstance(bad, OtherVersion) and bad.sender not in self._over_streams:
             self.other_versions.hear(bad, origin)
 
+    def is_for_us(self, receiver: int, sender: int) -> bool:
+        """Whether a packet is for this daemon: what is for everybody is for the daemons of its sender's site.
+        In another one it would be taken for a packet of a link."""
+        return receiver == self._me or (receiver == EVERYBODY and sender in self._mates)
+
     def admits(self, head: Head, origin: int | None) -> bool:
         """Whether a packet comes from a neighbour, and is for us."""
         if head.digest != self._digest:
             self._counters["packet: other configuration"] += 1
-        elif head.receiver not in (self._me, EVERYBODY) or head.sender not in self._neighbours:
+        elif not self.is_for_us(head.receiver, head.sender) or head.sender not in self._neighbours:
             if head.sender != self._me:  # a multicast comes back to its sender, too
                 self._counters["packet: not from a neighbour"] += 1
         elif origin not in (None, head.sender):

@@ -31,13 +31,16 @@ Checked by: every test in tests/paper, the oracle's rules in the simulator.
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from antiphon import limits
 from antiphon.config import Config
+from antiphon.core.access.rights import Rights
 from antiphon.core.admission import Admission
 from antiphon.core.clock.service import Clock
 from antiphon.core.departure import Departure
-from antiphon.core.effects import Datagram, Outbox
+from antiphon.core.effects import Outbox
+from antiphon.core.feeds.attachments import Attachments
 from antiphon.core.gate import Gate
 from antiphon.core.groups.backlog import Band
 from antiphon.core.groups.backpressure import Backpressure
@@ -66,22 +69,28 @@ from antiphon.core.ordering.order import Order
 from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.origin import Origin
 from antiphon.core.overlay.forwarding import Forwarder
+from antiphon.core.settling import send_on, settle_changeover, settle_order
 from antiphon.core.stalls import Stalls
 from antiphon.core.status import describe
 from antiphon.core.streams.streams import Streams
 from antiphon.core.view import DaemonView
 from antiphon.core.working import WorkingPassage
-from antiphon.errors import BadFrame, BadPacket
+from antiphon.errors import BadPacket
 from antiphon.wire import frames, trains
-from antiphon.wire.bundle import Draft, Flag, Header
+from antiphon.wire.bundle import Draft, Header
+from antiphon.wire.edges import Attach, Attached, FromEdge, Probe, Probed
 from antiphon.wire.events import GroupEvent
 from antiphon.wire.packet import KIND_CLOCK, KINDS_OF_MEMBERSHIP, Loose, Packet
 
-__all__ = ["Datagram", "Node"]
+if TYPE_CHECKING:  # what seals takes time to load, and many programs with nodes do not seal
+    from antiphon.core.sealing import seal
 
 
 class Node:
     """A daemon without its sockets."""
+
+    delivery: Delivery
+    membership: DaemonMembership
 
     def __init__(
         self,
@@ -92,18 +101,23 @@ class Node:
         now_us: int,
         wall_us: int = 0,
         observer: Observer | None = None,
+        sealing: "seal.Sealing | None" = None,
     ) -> None:
         """`wall_us` is Unix time: it gives the Lamport clock its start, so that the identifiers of a daemon
-        that was restarted are new. `now_us` and the time of all events is a monotonic clock."""
+        that was restarted are new. `now_us` and the time of all events is a monotonic clock. With `sealing`,
+        packets between daemons are sealed; without it they are not, and sealed ones are refused."""
         self.config = config
         self.name = name
         self.me = config.daemon_number(name)
         self.site = config.site_of(self.me)
-        self.datagrams = Outbox()
         self.frames: Frames = []
         self.endings: list[tuple[int, frames.Goodbye]] = []
         self.counters: Counter[str] = Counter()
         self.incarnation = incarnation
+        self.gate = Gate(config, self.me, self.counters)
+        self.seal: seal.Door | None = None if sealing is None else sealing.door(self)
+        """Where packets are sealed and opened, if they are."""
+        self.datagrams = Outbox() if self.seal is None else self.seal.outbox
         self.sessions = Sessions(name)
         self.admission = Admission(self)
         self.delivery = Delivery(self.me, config.site_of, self.sessions, self.frames, self.endings, observer)
@@ -111,21 +125,21 @@ class Node:
             self.me, config.daemon_names, config.settings, self.delivery.membership
         )
         self._dispatcher = Dispatcher(self.delivery, observer, self.counters)
-        self.regrouping = Regrouping(self)
+        self.regrouping: Regrouping = Regrouping(self)
         """The states of the groups."""
         self.departure = Departure(self)
-        self._observer = observer
+        self.observer = observer
         self._slow = SlowSessions(config.settings, self.sessions, self.backpressure)
         self.requests = Requests(name, self.me, self.sessions, self.frames, config.settings.slow_policy)
         self._changeover: Changeover | None = None
         self._commitment = Commitment(self.me)
         self._early_joins: list[tuple[Header, GroupEvent]] = []  # seen before groups can count them
+        self._accepted: dict[int, int] = {}  # of the last view: told when that is done
         start = stamp_after(wall_us % limits.LTS_START_MAX_US * limits.LTS_PER_US, self.me)
         alone = DaemonView(start, (self.me,), (incarnation,), ())
         self._credence = Credence(start, now_us)
-        self.gate = Gate(config, self.me, self.counters)
         self.streams = Streams(
-            config, self.me, self._working, self._receive, self.gate, self.counters, self.datagrams
+            config, self.me, self._working, self._receive, self.gate, self.counters, self.datagrams, self.seal
         )
         self.engine = self._engine_of(alone, alone.id, now_us)
         self.order: Order = self.engine.order
@@ -140,6 +154,8 @@ class Node:
         self._standing = self.membership.standing
         self.time = Clock(config, self.me, incarnation, self, self._working, wall_us=wall_us, now_us=now_us)
         self._door = Door(self.membership, self._credence, config, self.counters)
+        self.edges = Attachments(self, alone.id)
+        """The edges that are attached here."""
         self.suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
         self.stalls = Stalls(self, now_us)
         self._intake = Intake(self.me, self.site, self, self.delivery, self.counters)
@@ -159,7 +175,7 @@ class Node:
     def _origin_in(self, engine: Engine) -> Origin:
         return Origin(
             self.config, me=self.me, incarnation=self.incarnation, engine=engine, delivery=self.delivery,
-            observer=self._observer, counters=self.counters,
+            observer=self.observer, counters=self.counters,
         )  # fmt: skip
 
     # Questions --------------------------------------------------------------------------------------------
@@ -218,7 +234,12 @@ class Node:
         """
         self.suspicion.notice_pause(now_us)
         over_streams = self.streams.states
-        for incoming in trains.parse_train(data, stride_bytes):
+        if self.seal is None:
+            packets = trains.parse_train(data, stride_bytes)
+        else:
+            self.is_settled = False  # an introduction may be answered
+            packets = self.seal.read(data, stride_bytes, now_us, origin)
+        for incoming in packets:
             if isinstance(incoming, BadPacket):
                 self.gate.refuse(incoming, origin)
             elif incoming.head.sender in over_streams:
@@ -269,6 +290,9 @@ class Node:
                 self.suspicion.look(self._changeover is not None, now_us)
                 self.stalls.look(now_us)
         self.time.timeout(now_us)
+        self.edges.timeout(now_us)
+        if self.seal is not None:
+            self.seal.timeout(now_us)
         self.is_settled = False
 
     def next_deadline_us(self) -> int | None:
@@ -286,19 +310,37 @@ class Node:
             if engine.links or engine.site_link is not None:
                 deadline_us = earliest_us(deadline_us, suspicion.due_us)
         deadline_us = earliest_us(deadline_us, self.time.next_deadline_us())
+        deadline_us = earliest_us(deadline_us, self.edges.next_deadline_us())
+        if self.seal is not None:
+            deadline_us = earliest_us(deadline_us, self.seal.next_deadline_us())
         suspicion.awaited_us = deadline_us
         return deadline_us
 
     # Events: the clients ----------------------------------------------------------------------------------
 
-    def connect(self, request: frames.Connect, now_us: int) -> frames.Welcome | frames.Refuse:
-        """A client asks for a session; a Welcome carries its number. The driver writes the answer."""
+    def connect(
+        self, request: frames.Connect, now_us: int, rights: Rights | None = None
+    ) -> frames.Welcome | frames.Refuse:
+        """A client asks for a session with these `rights`, or all of them; a Welcome carries its number."""
         self.delivery.changed()
-        return self.requests.connect(request)
+        return self.requests.connect(request, rights)
 
-    def control(self, session: int, request: frames.FromClient, now_us: int) -> None:
-        """A control frame other than Connect came from this session. After Disconnect the node ends the
-        session by itself, through `endings`."""
+    def attach(self, request: Attach, now_us: int) -> tuple[int, Attached] | frames.Refuse:
+        """An edge wants to be attached: its number, which is used like that of a session, and the answer."""
+        self.is_settled = False
+        return self.edges.attach(request, now_us)
+
+    def probe(self, request: Probe) -> Probed:
+        """Somebody asks who is there."""
+        return self.edges.probe(request)
+
+    def control(self, session: int, request: frames.FromClient | FromEdge, now_us: int) -> None:
+        """A control frame other than Connect and Attach came from this session. After Disconnect the node
+        ends the session by itself, through `endings`."""
+        self.is_settled = False
+        if session in self.edges:
+            self.edges.control(session, request, now_us)
+            return
         client = self._session(session)
         if isinstance(request, frames.AskTime):
             self.frames.append(((session,), self.time.answer(request, now_us), None))
@@ -308,7 +350,6 @@ class Node:
             self.delivery.choices.wishes_changed()
         if client.is_leaving:
             self.stop_listening(client)
-        self.is_settled = False
 
     def submit(self, session: int, bundles: Sequence[bytearray | memoryview], now_us: int) -> None:
         """Bundle frames came from this session. The node keeps a bytearray, and copies a view.
@@ -316,19 +357,25 @@ class Node:
         Raises BadFrame at the first bundle that is not what a client may send, and has taken those before it:
         the driver writes a Goodbye with the reason and calls `lost`.
         """
+        self.is_settled = False
+        if session in self.edges:
+            self.edges.submit(session, bundles, now_us)
+            return
         client = self._session(session)
         self.requests.submit(client, bundles)
         if client.priority:
             self.sessions.sent(client, now_us)
-        self.is_settled = False
 
     def lost(self, session: int, now_us: int) -> None:
         """The client's connection broke, or the driver closed it: the session leaves its groups."""
+        self.is_settled = False
+        if session in self.edges:
+            self.edges.lost(session, now_us)
+            return
         client = self._session(session)
         client.is_connected = False
         self.requests.end(client)
         self.stop_listening(client)
-        self.is_settled = False
 
     def backlog(self, session: int, waiting_bytes: int, read_bytes: int, now_us: int) -> Band:
         """How much output waits for this session in the driver, and how much it has read in all.
@@ -337,8 +384,10 @@ class Node:
         `settings.output_soft_bytes`, and again and again while the session is behind. At the hard limit the
         driver gives up by itself: it writes a Goodbye with code "slow-receiver" and calls `lost`.
         """
-        client = self._session(session)
         self.is_settled = False
+        if session in self.edges:
+            return self.edges.backlog(session, waiting_bytes)
+        client = self._session(session)
         return self._slow.told(client, waiting_bytes, read_bytes, now_us)
 
     def stop_listening(self, session: Session) -> None:
@@ -357,7 +406,9 @@ class Node:
     def reads(self, session: int) -> bool:
         """Whether the driver should read this client's connection now. Ask again after each event."""
         client = self.sessions.get(session)
-        return client is not None and self.sessions.wants_input(client)
+        if client is None:
+            return session in self.edges and self.edges.reads(session)
+        return self.sessions.wants_input(client)
 
     # The membership's requests ----------------------------------------------------------------------------
 
@@ -380,7 +431,7 @@ class Node:
 
     def freeze(self) -> None:
         """The installed view stops working. What its lines have already allowed is delivered."""
-        self.regrouping.deliver_rest(self.order.ready, self._deliver)
+        self.regrouping.deliver_rest(self.order.ready, self.deliver)
         self.order.stop()
 
     def form(self, view: DaemonView, now_us: int) -> None:
@@ -413,8 +464,8 @@ class Node:
 
     def entered(self, state: str, reason: str, now_us: int) -> None:
         """The membership of daemons, or of groups, has entered a state."""
-        if self._observer is not None:
-            self._observer.entered(state, reason, now_us)
+        if self.observer is not None:
+            self.observer.entered(state, reason, now_us)
 
     def _install(self, changeover: Changeover, now_us: int) -> None:
         """Every member is known to have everything: go from the old view to the new one, at once."""
@@ -422,7 +473,7 @@ class Node:
         assert recovery is not None
         transition = Transition(
             self.me, self.view.id, changeover.new.view.id, self.order, recovery, delivery=self.delivery,
-            dispatcher=self._dispatcher, merging=self.regrouping.merging, observer=self._observer,
+            dispatcher=self._dispatcher, merging=self.regrouping.merging, observer=self.observer,
         )  # fmt: skip
         self._changeover = None
         self.delivery.begin_view(None, None)
@@ -433,10 +484,9 @@ class Node:
         self._passage = WorkingPassage(self, self.view.id, self._origin)
         for session in self.sessions:
             session.last_number = 0
-        # All who come along have everything of the old view.
-        self.delivery.tell_accepted(
-            {session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1}
-        )
+        self._accepted = {
+            session.number: session.sequence - 1 for session in self.sessions if session.sequence > 1
+        }
         self.membership.formation.installed(recovery.together, now_us)
         self.backpressure.begin_view(recovery.together, now_us)
         self.regrouping.enter(transition)
@@ -445,15 +495,23 @@ class Node:
 
     def ended(self, transition: Transition) -> None:
         """Everything of the old view is done."""
+        self.edges.end_view(transition.recovery.certain_line, self.view.id, self.settled_us)
+        # All who come along have everything of the old view. Told before it was delivered, this would be
+        # untrue of a daemon that is left alone and crashes.
+        self.delivery.tell_accepted(self._accepted)
         self.delivery.begin_view(self.engine.histories, self.order)
         if transition.dropped_bundles:
             self.counters["bundle: after a hole"] += transition.dropped_bundles
-        if self._observer is not None:
-            self._observer.installed(self.view, tuple(sorted(transition.recovery.together)))
+        if self.observer is not None:
+            self.observer.installed(self.view, tuple(sorted(transition.recovery.together)))
 
     def groups_entered(self, state: GroupState, reason: GroupReason) -> None:
         """The groups have entered a state that observers are told of."""
         self.entered(state.value, reason.value, self.settled_us)
+
+    def listen(self, event: GroupEvent, is_first: bool) -> None:
+        """Listen to a group for edges, or no longer."""
+        self._origin.listen(event, is_first, self.settled_us)
 
     def send_groups(self, draft: Draft) -> None:
         """Send a GROUPS message."""
@@ -465,6 +523,7 @@ class Node:
         for header, event in early:
             self.saw_event(header, event, self.settled_us)
         self._origin.decide_quorums(self.settled_us)
+        self.edges.groups_are_whole()
 
     # The intake's questions -------------------------------------------------------------------------------
 
@@ -488,8 +547,8 @@ class Node:
             self._early_joins.append((header, event))
             return
         self.delivery.membership.saw((header.daemon, header.session), event)
-        if event.kind == "join":
-            self._origin.send_missed(event.group, header.daemon, header.lts, now_us)
+        if event.brings_messages:
+            self._origin.send_missed(event.groups, header.daemon, header.lts, now_us)
 
     # Whatever follows from an event -----------------------------------------------------------------------
 
@@ -509,78 +568,25 @@ class Node:
         if backpressure.is_eased or self.delivery.membership.is_eased:
             backpressure.is_eased = self.delivery.membership.is_eased = False
             self.sessions.unpark()
-        if self._changeover is not None:
-            self._settle_changeover(self._changeover, now_us)
+        changeover = self._changeover
+        if changeover is not None and settle_changeover(self, changeover, self._new_origin, now_us):
+            self._install(changeover, now_us)
         if self._standing.is_active:
             self.regrouping.go_on()
-            self._settle_order(now_us)
+            self.is_settled &= settle_order(self, self._origin, now_us)
+            self.edges.feed(now_us)
             self.is_settled &= not (backpressure.is_eased or self.delivery.membership.is_eased)
             pressure = backpressure.announcement(self.engine.order.source, now_us)
             if pressure is not None:
                 self.forwarder.pressure(pressure)
         engine = self._working()
         if engine is not None:
-            self._send_on(engine, now_us)
+            origin = self._origin if self._changeover is None else self._new_origin
+            self.is_settled &= send_on(self, engine, origin, now_us)
         if self.sessions.is_closed:
             self.departure.go_on(now_us)
 
-    def _send_on(self, engine: Engine, now_us: int) -> None:
-        """Announce and send what a view has to."""
-        engine.forwarder.timeout(now_us)
-        engine.announce(now_us)
-        if engine.site_link is not None:
-            origin = self._origin if self._changeover is None else self._new_origin
-            engine.site_link.conclude(
-                origin.is_waiting or (self.admission.has_leave and self.admission.may_go_on(now_us)), now_us
-            )
-            self.is_settled = self.is_settled and not engine.order.moved
-        engine.pump(now_us)
-
-    def _settle_changeover(self, changeover: Changeover, now_us: int) -> None:
-        order = changeover.new.order
-        while not changeover.is_finished:
-            self._new_origin.flush(now_us)
-            order.advance()
-            if not order.ready:
-                return
-            entry = order.ready.popleft()
-            assert isinstance(entry, Entry), "nobody is offered anything of a view that is not installed"
-            had_state = changeover.recovery is not None
-            try:
-                changeover.take(entry, self.membership.rounds.current, now_us)
-            except BadFrame as error:
-                self.counters[error.reason] += 1
-                if entry.header.flags & Flag.STATE:
-                    self.membership.loss.refuse_state(entry.daemon, error.reason, now_us)
-                    return
-            if changeover.recovery is not None and not had_state:
-                self.membership.formation.state_is_known(now_us)
-        self._install(changeover, now_us)
-
-    def _settle_order(self, now_us: int) -> None:
-        order, admission = self.engine.order, self.admission
-        admission.begin(now_us)
-        while True:
-            self._origin.flush(now_us)
-            if self.sessions.waiting and not order.ready:
-                admission.admit(self._origin, now_us)
-            order.advance()
-            admission.look(now_us)
-            if order.ready and not self.regrouping.deliver(order.ready, self._deliver):
-                self.is_settled = False
-                break
-            has_more = order.moved or (order.to_tell and order.is_turn)
-            if not has_more and not (admission.may_go_on(now_us) and admission.is_accepting):
-                break
-            if admission.is_exhausted:
-                self.is_settled = False
-                break
-        if self.regrouping.is_under_way:
-            self.is_settled = False
-        if order.own_stable:
-            self.delivery.tell_accepted(order.own_stable)
-
-    def _deliver(self, entry: Entry | Offer) -> Work | None:
+    def deliver(self, entry: Entry | Offer) -> Work | None:
         """A bundle of the installed view has its turn, or is offered before it."""
         return self._dispatcher.deliver(entry, self._passage)
 

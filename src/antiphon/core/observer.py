@@ -3,7 +3,7 @@
 Nothing depends on an observer: it is for traces and the questions that are asked of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from antiphon.core.view import DaemonView
 from antiphon.types import View
@@ -46,6 +46,15 @@ class Observer:
         session number, in the order of their names: its members, then those in `changed` who are gone. They
         belong to the processes of the daemon view `view.id.epoch`: names alone do not tell, since a session
         that is lost to this daemon may end, and another one take its name, before the view is made."""
+
+    def sponsored(self, session: int, private_name: str) -> None:
+        """This daemon sends in the name of a session at an edge from now on: as `session`."""
+
+    def submitted(self, session: int, bundles: Sequence[bytes | bytearray | memoryview]) -> None:
+        """Bundles of such a session have come, and wait for their turn."""
+
+    def unsponsored(self, session: int) -> None:
+        """Nothing more comes of such a session."""
 
     def entered(self, state: str, reason: str, now_us: int) -> None:
         """The membership entered a state ("op", "seg", ...; groups: "gop", ...) for a named reason."""

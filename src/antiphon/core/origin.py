@@ -10,6 +10,8 @@ Checked by: tests/paper/test_groups.py, tests/paper/test_parsed_once.py.
 """
 
 from collections import Counter, deque
+from collections.abc import Collection
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -27,6 +29,19 @@ from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Draft, Flag, Header
 from antiphon.wire.events import GroupEvent, event_bundle, late_bundle
 from antiphon.wire.packet import Fragment
+
+
+class _Waiting(NamedTuple):
+    """A bundle of the daemon itself that waits for its turn."""
+
+    draft: Draft
+    destinations: int
+    is_chained: bool
+    """Whether it comes after the one before it."""
+    event: GroupEvent | None = None
+    """What is done with it, if messages come here from its place on."""
+    is_new: bool = True
+    """Whether some of these did not before."""
 
 
 class Origin:
@@ -61,8 +76,8 @@ class Origin:
         self._control_number = 0  # of our last bundle that is no session's
         self._unreliable_number = 0
         self._joining: Counter[str] = Counter()  # groups with a join of ours that has not taken effect
-        # Bundles of the daemon itself that wait for its turn: destinations, and whether one follows another.
-        self._outbox: deque[tuple[Draft, int, bool]] = deque()
+        self._joins: set[int] = set()  # the numbers of these joins
+        self._outbox: deque[_Waiting] = deque()
         # Unreliable bundles of sessions, each after one of its session that has no place.
         self._unplaced: deque[tuple[int, Header, bytearray]] = deque()
         self._unplaced_bytes = 0
@@ -77,7 +92,7 @@ class Origin:
         order = self._order
         if order.to_tell or not self._outbox or not order.is_holding:
             return bool(order.to_tell or self._outbox)
-        return any(self._is_free(draft.header) for draft, _, _ in self._outbox)
+        return any(self._is_free(waiting.draft.header) for waiting in self._outbox)
 
     def send(self, session: Session, pending: Pending, now_us: int) -> None:
         """A session's bundle has its turn."""
@@ -102,7 +117,7 @@ class Origin:
         """A bundle of the daemon itself, for the daemons of these sites, or of all; as soon as it is its
         turn."""
         destinations = self._everywhere if destinations is None else destinations | self._my_site
-        self._outbox.append((draft, destinations, True))
+        self._outbox.append(_Waiting(draft, destinations, True))
         self.flush(now_us)
 
     def flush(self, now_us: int) -> None:
@@ -115,16 +130,25 @@ class Origin:
         while self._outbox and order.is_turn:
             at = 0
             if order.is_holding:
-                free = (at for at, waiting in enumerate(self._outbox) if self._is_free(waiting[0].header))
+                free = (at for at, waiting in enumerate(self._outbox) if self._is_free(waiting.draft.header))
                 at = next(free, -1)
             if at < 0:
                 return
-            draft, destinations, is_chained = self._outbox[at]
+            draft, destinations, is_chained, event, is_new = self._outbox[at]
             del self._outbox[at]
             previous = self._control_number if is_chained else 0
             entry = self._order_bundle(draft.data, draft.header, 0, 0, previous, destinations, now_us)
             if is_chained:
                 self._control_number = entry.header.number
+            if event is not None:
+                self._brings_messages(entry, 0, event, is_new)
+
+    def listen(self, event: GroupEvent, is_first: bool, now_us: int) -> None:
+        """This daemon listens to groups; or again, for another number of receivers; or no longer."""
+        brings = event if event.brings_messages else None
+        draft = event_bundle("#", event)
+        self._outbox.append(_Waiting(draft, self._everywhere, True, brings, is_first))
+        self.flush(now_us)
 
     def _tell(self, body: bytes, now_us: int) -> None:
         """Something of the order itself, for all other daemons."""
@@ -141,19 +165,20 @@ class Origin:
         for group in self._delivery.membership.to_decide(self._me, self._view_id):
             self.send_control(event_bundle("#", GroupEvent("quorum", group)), now_us)
 
-    def send_missed(self, group: str, daemon: int, lts: int, now_us: int) -> None:
-        """`daemon` joins `group` with `lts`: send its site our later bundles that were pruned from it."""
-        site = self._site_of(daemon)
+    def send_missed(self, groups: Collection[str], daemon: int, lts: int, now_us: int) -> None:
+        """`daemon` joins `groups` with `lts`: send its site our later bundles that were pruned from it."""
+        site, joined = self._site_of(daemon), frozenset(groups)
         for missed in self._order.own_after(lts):
             header = missed.header
             if (
                 not header.flags & (Flag.EVENT | Flag.LATE)
                 and not header.destinations >> site & 1
                 and not missed.resent >> daemon & 1
-                and group in bundles.parse_names(header.names)[1:]
+                and not joined.isdisjoint(bundles.listened_names(header.names))
             ):
                 missed.resent |= 1 << daemon
-                self._outbox.append((late_bundle(header, missed.bundle, daemon), 1 << site, False))
+                late = late_bundle(header, missed.bundle, daemon)
+                self._outbox.append(_Waiting(late, 1 << site, False))
         self.flush(now_us)
 
     @property
@@ -168,21 +193,31 @@ class Origin:
         if not self._joining:
             return False
         return header.service is not Service.RELIABLE or any(
-            name in self._joining for name in bundles.parse_names(header.names)[1:]
+            name in self._joining for name in bundles.listened_names(header.names)
         )
 
-    def joined(self, group: str) -> None:
-        """A join of ours has taken effect."""
-        self._joining[group] -= 1
-        self._joining = +self._joining
+    def joined(self, entry: Entry, event: GroupEvent) -> None:
+        """A join of ours has taken effect, or what we listen to."""
+        if entry.header.number in self._joins:  # who listens anew has nothing to wait for
+            self._joins.remove(entry.header.number)
+            self._joining.subtract(event.groups)
+            self._joining = +self._joining
 
     def _send_event(self, session: Session, pending: Pending, event: GroupEvent, now_us: int) -> None:
         entry = self._send_ordered(session, pending, self._everywhere, now_us)
-        self._delivery.membership.saw((self._me, session.number), event)
-        if event.kind == "join":
-            self._joining[event.group] += 1
-            if not self._delivery.has_staying_member(event.group):
-                self._order.wait_for_others(entry)
+        if event.brings_messages:
+            self._brings_messages(entry, session.number, event, True)
+
+    def _brings_messages(self, entry: Entry, session: int, event: GroupEvent, is_new: bool) -> None:
+        """A join of ours, or what we listen to, is on its way: from its place on, messages come here, some of
+        which are new here or not."""
+        self._delivery.membership.saw((self._me, session), event)
+        if not is_new:
+            return
+        self._joins.add(entry.header.number)
+        self._joining.update(event.groups)
+        if not all(map(self._delivery.has_staying_member, event.groups)):
+            self._order.wait_for_others(entry)
 
     def _send_ordered(self, session: Session, pending: Pending, destinations: int, now_us: int) -> Entry:
         header = pending.header
@@ -282,7 +317,7 @@ class Origin:
         mask = self._delivery.membership.destinations(names)
         for name in names:
             if name[0] == "#":
-                site = self._sites.get(name.rpartition("#")[2])
-                if site is not None:
-                    mask |= 1 << site
+                daemon = name.rpartition("#")[2]
+                site = self._sites.get(daemon)
+                mask |= self._delivery.membership.destinations((f"#{daemon}",)) if site is None else 1 << site
         return mask & self._everywhere | self._my_site

@@ -108,6 +108,15 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
         },
         "causal": _causal(node),
         "time": node.time.describe(now_us),
+        "edges": list(node.edges.server.states()),
+        "feed": {
+            "groups": len(node.edges.log.groups),
+            "bytes": node.edges.log.size_bytes,
+            "gaps": node.edges.server.gaps,
+        },
+        "security": None
+        if node.seal is None
+        else node.seal.describe(names, frozenset(config.neighbours_of(node.me)) - vacant),
         "counters": dict(sorted(node.counters.items())),
         "buffers": buffers(node),
         "rounds": rounds(node, now_us),
@@ -159,6 +168,7 @@ def session_row(session: Session) -> dict[str, object]:
         "groups": sorted(session.groups),
         "input_bytes": session.input_bytes,
         "sent_messages": session.sequence - 1,
+        **({} if session.rights is None else {"user": session.rights.user.name}),
     }
 
 

@@ -53,8 +53,8 @@ class WorkingPassage:
         node = self._node
         if node.delivery.membership.undecided:
             self._origin.decide_quorums(node.settled_us)
-        if event.kind == "join" and entry.daemon == self._me:
-            self._origin.joined(event.group)
+        if event.brings_messages and entry.daemon == self._me:
+            self._origin.joined(entry, event)
             return
         node.backpressure.is_eased |= node.sessions.has_parked  # a slow receiver may have left
         if event.kind == "disconnect":

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from antiphon import config as configuration
 from antiphon.client import ask_status
-from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Settings, SiteConfig
+from antiphon.config import Config, DaemonConfig, Emulation, LinkConfig, Security, Settings, SiteConfig
 from antiphon.demo.geography import City
 from antiphon.errors import AntiphonError
+from antiphon.runtime import key_files
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
@@ -93,7 +94,9 @@ def running(cities: tuple[City, ...], daemons: int, trace: Path | None = None) -
     usual_interval_s = sys.getswitchinterval()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-demo-")))
-        cluster = DemoCluster(_configuration(cities, daemons, directory), trace)
+        key_file = directory / "cluster.key"
+        key_files.make(key_file)
+        cluster = DemoCluster(_configuration(cities, daemons, directory, key_file), trace)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         stack.callback(sys.setswitchinterval, usual_interval_s)
         stack.callback(_logger.setLevel, _logger.level)
@@ -104,7 +107,7 @@ def running(cities: tuple[City, ...], daemons: int, trace: Path | None = None) -
         yield cluster
 
 
-def _configuration(cities: tuple[City, ...], daemons: int, directory: Path) -> Config:
+def _configuration(cities: tuple[City, ...], daemons: int, directory: Path, key_file: Path) -> Config:
     places = iter(local_config(len(cities), directory, daemons=daemons).daemons())
     sites = tuple(
         SiteConfig(
@@ -124,7 +127,8 @@ def _configuration(cities: tuple[City, ...], daemons: int, directory: Path) -> C
         )
         for one, other in combinations(cities, 2)
     )
-    return configuration.build(sites, links, Settings(name="demo", suspect_ms=SUSPECT_MS))
+    settings = Settings(name="demo", suspect_ms=SUSPECT_MS)
+    return configuration.build(sites, links, settings, security=Security(key_file=str(key_file)))
 
 
 def _names(city: City, daemons: int) -> list[str]:

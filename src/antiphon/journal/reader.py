@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from antiphon.errors import UsageError
+from antiphon.errors import NotAllowed, UsageError
 from antiphon.journal.anchors import Anchor
 from antiphon.journal.errors import (
     JournalError,
@@ -27,8 +27,10 @@ from antiphon.journal.errors import (
     OffsetsRemoved,
     OtherJournal,
 )
+from antiphon.journal.guard import AUTHORIZATION, BEARER, is_local, read_pem
 from antiphon.journal.lookup import Positions
 from antiphon.journal.server import CODES, Complaint, Question, Ticket, check_endpoint
+from antiphon.runtime.credentials import CredentialFiles, files_of_environment
 
 PATIENCE_S = 30.0
 BUSY_PATIENCE = 10
@@ -49,12 +51,21 @@ _Answer = TypeVar("_Answer")
 class Journals:
     """Journals that hold the same groups; see the module.
 
-    `endpoints` are `grpc://HOST:PORT`; `patience_s` is how long each call tries before it gives up.
+    `endpoints` are `grpc+tls://HOST:PORT` or `grpc://HOST:PORT`; `patience_s` is how long each call tries
+    before it gives up; `files` name what shows who reads, without them those of the environment.
     """
 
-    def __init__(self, endpoints: Sequence[str], *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        patience_s: float = PATIENCE_S,
+        files: CredentialFiles | None = None,
+    ) -> None:
         self.endpoints = tuple(endpoints)
         self.patience_s = patience_s
+        self.files = files_of_environment() if files is None else files
+        self._token: str | None = None
         if not self.endpoints:
             raise UsageError("at least one endpoint of a journal is needed: grpc://HOST:PORT")
         for endpoint in self.endpoints:
@@ -63,10 +74,11 @@ class Journals:
         self._process = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"endpoints": self.endpoints, "patience_s": self.patience_s}
+        return {"endpoints": self.endpoints, "patience_s": self.patience_s, "files": self.files}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.endpoints, self.patience_s = state["endpoints"], state["patience_s"]
+        self.files, self._token = state["files"], None
         self._clients, self._process = {}, os.getpid()
 
     def __repr__(self) -> str:
@@ -110,7 +122,7 @@ class Journals:
         except (OtherJournal, JournalUnavailable) as error:
             away = error
         for endpoint in self.endpoints:
-            other = Journals([endpoint], patience_s=min(self.patience_s, ANSWER_S / 10))
+            other = Journals([endpoint], patience_s=min(self.patience_s, ANSWER_S / 10), files=self.files)
             try:
                 found = other.positions().journal
                 return found, other.locate(anchor, journal=found)
@@ -126,7 +138,7 @@ class Journals:
         body = msgspec.json.encode(question)
 
         def ask(client: Any) -> _Answer:
-            options = flight.FlightCallOptions(timeout=ANSWER_S)
+            options = self._options(ANSWER_S)
             (result,) = client.do_action(flight.Action(action, body), options)
             return msgspec.json.decode(result.body.to_pybytes(), type=kind)
 
@@ -149,7 +161,7 @@ class Journals:
         wait_s = FIRST_WAIT_S
         while start < end:
             try:
-                for batch in self._patiently(partial(_Stream, Ticket(start, end, journal, wanted))):
+                for batch in self._patiently(partial(self._stream, Ticket(start, end, journal, wanted))):
                     if not batch.num_rows:
                         continue
                     yield batch
@@ -163,6 +175,9 @@ class Journals:
                     raise JournalUnavailable(f"the journal breaks off at offset {start}: {error}") from None
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, LAST_WAIT_S)
+
+    def _stream(self, ticket: Ticket, client: Any) -> "_Stream":
+        return _Stream(ticket, client, self._options(STREAM_S))
 
     # Patience ---------------------------------------------------------------------------------------------
 
@@ -186,6 +201,9 @@ class Journals:
                     if not isinstance(told, OtherJournal):
                         raise told from None
                     other = told
+                except flight.FlightUnauthenticatedError as error:
+                    words = str(error).splitlines()[0].partition(". ")[0][:200]
+                    raise NotAllowed(f"{endpoint}: {words}") from None
                 except flight.FlightError as error:
                     if _is_busy(error):
                         deadline_s = began_s + BUSY_PATIENCE * self.patience_s
@@ -205,8 +223,33 @@ class Journals:
             self._clients, self._process = {}, os.getpid()
         client = self._clients.get(endpoint)
         if client is None:
-            client = self._clients[endpoint] = flight.FlightClient(endpoint)
+            client = self._clients[endpoint] = self._connected(endpoint)
         return client
+
+    def _connected(self, endpoint: str) -> Any:
+        scheme, _, place = endpoint.partition("://")
+        if scheme == "grpc" and self._bearer() and not is_local(place.rpartition(":")[0]):
+            raise UsageError(f"the token is not sent to {endpoint}, which is plain: use grpc+tls://")
+        if scheme == "grpc":
+            return flight.FlightClient(endpoint)
+        tls = self.files.tls
+        files = {"tls_root_certs": tls.ca, "cert_chain": tls.certificate, "private_key": tls.key}
+        options: dict[str, Any] = {name: read_pem(path) for name, path in files.items() if path}
+        if tls.server_name:
+            options["override_hostname"] = tls.server_name
+        return flight.FlightClient(endpoint, **options)
+
+    def _bearer(self) -> str:
+        """The token, read once."""
+        if self._token is None:
+            self._token = self.files.load().token
+        return self._token
+
+    def _options(self, timeout_s: float) -> Any:
+        """Of each call: how long it may take, and who makes it."""
+        token = self._bearer()
+        headers = [(AUTHORIZATION.encode(), f"{BEARER}{token}".encode())] if token else []
+        return flight.FlightCallOptions(timeout=timeout_s, headers=headers)
 
     def _forget(self, endpoint: str) -> None:
         client = self._clients.pop(endpoint, None)
@@ -222,8 +265,7 @@ class Journals:
 class _Stream:
     """The batches of a ticket, of which the first has come: so an error at the start is met at the start."""
 
-    def __init__(self, ticket: Ticket, client: Any) -> None:
-        options = flight.FlightCallOptions(timeout=STREAM_S)
+    def __init__(self, ticket: Ticket, client: Any, options: Any) -> None:
         self._chunks = client.do_get(flight.Ticket(msgspec.json.encode(ticket)), options)
         self._first = self._next()
 

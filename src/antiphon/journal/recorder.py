@@ -7,6 +7,9 @@ waits a moment for more, because each batch costs the same however many rows it 
 A membership that begins when the journal has rows already (a restart, or another connection after one was
 lost) begins with a gap. It tells which views the journal is in again, so the first events are retained
 until it is a member of every group, or until they become too many.
+
+At an edge messages may be missing in the middle of a membership. Then the journal ends and says so, because
+rows that follow one another stand for a stream without holes.
 """
 
 import threading
@@ -22,10 +25,12 @@ from antiphon.calls import Call
 from antiphon.client.blocking import Session
 from antiphon.client.events import Event, Reconnected
 from antiphon.errors import AntiphonError, Disconnected
+from antiphon.journal.errors import JournalError
 from antiphon.journal.log import Log
 from antiphon.journal.rows import Rows
 from antiphon.journal.state import Gap, JournalState
 from antiphon.types import Cause, Left, Message, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Gap as StreamGap
 
 BATCH_ROWS = 16_384
 BATCH_BYTES = 8 * 1024 * 1024
@@ -158,6 +163,12 @@ class Recorder:
             first = run[0]
             if isinstance(first, SlowReceiver):
                 continue  # about us, and no matter of the groups
+            if isinstance(first, StreamGap) and first.group in self._own:
+                raise JournalError(
+                    f"messages to {first.group} may be missing: the edge of this journal lost its attachment "
+                    f"({first.reason}). The journal ends here rather than go on with a hole; started again, "
+                    "it begins with a gap, as after any stop"
+                )
             if isinstance(first, Reconnected):
                 self._come_back(first)
             elif self._missed is None:

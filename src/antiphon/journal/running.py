@@ -9,6 +9,7 @@ from typing import Self
 import antiphon.client.blocking
 from antiphon.client.events import Reconnected
 from antiphon.errors import AntiphonError, UsageError
+from antiphon.journal.guard import Guard
 from antiphon.journal.log import Log, LogSettings
 from antiphon.journal.memory import remembered
 from antiphon.journal.recorder import Recorder
@@ -39,10 +40,12 @@ class Journal:
         name: str = "",
         reconnect: bool = False,
         trace: Path | None = None,
+        guard: Guard | None = None,
         told: Callable[[Gap], None] | None = None,
         noted: Callable[[str | Reconnected], None] | None = None,
     ) -> None:
-        """`told` hears of gaps, `noted` of lost connections and new ones: see `Recorder`."""
+        """`guard` says who may read. `told` hears of gaps, `noted` of lost connections and new ones: see
+        `Recorder`."""
         self.groups = _checked(groups)
         self.latest = 0
         """One past the last offset, when it has ended."""
@@ -56,6 +59,7 @@ class Journal:
         self._name = name
         self._reconnect = reconnect
         self._trace = trace
+        self._guard = guard
         self._told = told
         self._noted = noted
         self._stack = ExitStack()
@@ -64,7 +68,7 @@ class Journal:
         with ExitStack() as stack:
             self.log = Log(self._folder, self._settings)
             stack.callback(self._close_log)
-            server = JournalServer(self.log, self._listen, self.groups)
+            server = JournalServer(self.log, self._listen, self.groups, guard=self._guard)
             stack.callback(self._end_server, server)
             self.endpoint: str = server.endpoint
             self.log.announce(self.endpoint, self.groups)

@@ -13,7 +13,7 @@ are never used on another. Every error carries a code in its extra information, 
 Streams beyond what the server may have (`antiphon.journal.streams`) end with the status UNAVAILABLE and words
 that begin with "busy, try again"; readers do.
 
-There is no encryption and no authentication: listen on loopback, or in a network of trusted hosts only.
+Who may read, and how that is protected, is the business of `antiphon.journal.guard`.
 """
 
 import threading
@@ -29,10 +29,12 @@ from antiphon.errors import AntiphonError, UsageError
 from antiphon.journal import lookup
 from antiphon.journal.anchors import Anchor
 from antiphon.journal.errors import JournalError, NoSuchPlace, OffsetsRemoved, OtherJournal
+from antiphon.journal.guard import Guard
 from antiphon.journal.log import Log
 from antiphon.journal.schema import SCHEMA
 from antiphon.journal.streams import Busy, Stream, Streams
 
+SCHEMES = ("grpc", "grpc+tls")
 END_S = 2.0
 """How long an ending server waits for its streams."""
 
@@ -92,19 +94,21 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
         location: str = "grpc://127.0.0.1:0",
         groups: tuple[str, ...] = (),
         streams: Streams | None = None,
+        guard: Guard | None = None,
     ) -> None:
         check_endpoint(location)
         self.streams = Streams() if streams is None else streams
+        options = (guard or Guard()).options(location)
         try:
-            super().__init__(location)
+            super().__init__(location, **options)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
             raise UsageError(f"cannot listen on {location}: {reason}") from None
         self._log = log
         self._groups = groups
         self._is_ending = False
-        host = location.partition("://")[2].rpartition(":")[0]
-        self.endpoint = f"grpc://{host}:{self.port}"
+        scheme, _, place = location.partition("://")
+        self.endpoint = f"{scheme}://{place.rpartition(':')[0]}:{self.port}"
         """Where it can be reached."""
 
     def end(self) -> bool:
@@ -245,6 +249,8 @@ def check_endpoint(endpoint: str) -> str:
     """`endpoint` if it can be one; otherwise a UsageError that says what it should be."""
     scheme, _, place = endpoint.partition("://")
     host, _, port = place.rpartition(":")
-    if scheme != "grpc" or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        raise UsageError(f"the endpoint of a journal is grpc://HOST:PORT, not {endpoint!r}")
+    if scheme not in SCHEMES or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise UsageError(
+            f"the endpoint of a journal is grpc+tls://HOST:PORT or grpc://HOST:PORT, not {endpoint!r}"
+        )
     return endpoint

@@ -1,5 +1,6 @@
 """A cluster of real daemon processes on loopback, for measurements."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -84,6 +85,14 @@ class DaemonProcesses:
         log = self._logs[number]
         log.seek(0)
         return sum(_VIEW_LINE in line for line in log)
+
+    def processor_s(self) -> list[float]:
+        """How much processor time each daemon has taken."""
+        taken = []
+        for number in sorted(self._processes):
+            fields = Path(f"/proc/{self._processes[number].pid}/stat").read_text().rpartition(")")[2].split()
+            taken.append((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+        return taken
 
     def stop(self, number: int) -> None:
         """End a daemon in order: it takes leave of the others first."""

@@ -32,7 +32,7 @@ class Addresses:
         """The address to send to, by daemon number."""
         self.is_checked = True
         """Whether it matters from where something comes."""
-        self._names = {number: peer for number, peer in peers.items() if not _is_number(peer[0])}
+        self._names = {number: peer for number, peer in peers.items() if not is_number(peer[0])}
         self._places = found
         self._resolve_us = 0
         self._know()
@@ -89,12 +89,24 @@ class Addresses:
         self._know()
 
 
-def _is_number(host: str) -> bool:
+def is_number(host: str) -> bool:
+    """Whether a host is given as an IP address, so that nobody has to be asked for it."""
     try:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return False
     return True
+
+
+def is_on_loopback(connection: socket.socket) -> bool:
+    """Whether a TCP socket is bound to this machine alone, or connected to it."""
+    try:
+        host = connection.getpeername()[0]
+    except OSError:
+        host = connection.getsockname()[0]
+    address = ipaddress.ip_address(str(host).partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
 
 
 def _resolve_all(
@@ -125,3 +137,12 @@ def _resolve(address: tuple[str, int], family: int = socket.AF_UNSPEC) -> list[t
     except OSError as error:
         raise ConfigError(f"UDP address {host}:{port} cannot be resolved: {error.strerror}") from None
     return [(kind, place) for kind, _, _, _, place in found]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; a host whose name says nothing counts as any other."""
+    try:
+        found = {str(place[4][0]).partition("%")[0] for place in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(one).is_loopback for one in found)

@@ -38,8 +38,14 @@ class Unread(Struct, frozen=True):
 class Answers:
     """The clients that have asked, the answers being made, and those not read yet."""
 
-    def __init__(self, make: Callable[[AskStatus, int], Steps]) -> None:
+    def __init__(
+        self,
+        make: Callable[[AskStatus, int], Steps],
+        limit: Callable[[Connection, Steps], Steps] = lambda _, steps: steps,
+    ) -> None:
+        """`make` begins an answer, and `limit` has it show no more than the client may see."""
         self._make = make
+        self._limit = limit
         self._asked: dict[Connection, Steps] = {}
         """First come, first served."""
         self._unread: dict[Connection, Unread] = {}
@@ -64,7 +70,7 @@ class Answers:
     def ask(self, connection: Connection, request: AskStatus, now: int) -> None:
         """Have a question answered. BadFrame if it is none."""
         assert not self.is_busy(connection)
-        self._asked[connection] = self._make(request, now)
+        self._asked[connection] = self._limit(connection, self._make(request, now))
 
     def is_busy(self, connection: Connection) -> bool:
         """Whether an answer is under way to this client."""

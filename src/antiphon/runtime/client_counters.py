@@ -9,9 +9,19 @@ class ClientCounters(Struct):
     accepted: int = 0
     spread: int = 0
     """Accepted clients that speak Spread's protocol."""
+    edges: int = 0
+    """Connections of edges that were taken."""
     refused: int = 0
     successors: int = 0
     """Clients that had to wait for the end of the session with their name."""
+    strangers: int = 0
+    """Refused because the access list has nobody for what they showed."""
+    not_allowed: int = 0
+    """Requests before a session that the access list does not allow."""
+    tls_failures: int = 0
+    """Connections that were not, or did not become, TLS."""
+    handshake_rests: int = 0
+    """How often newcomers for TLS had to wait, because there were too many."""
     bad_frames: int = 0
     slow_receivers: int = 0
     over_budget: int = 0

@@ -8,6 +8,13 @@ GREETING_OUTPUT_MAX_BYTES = 4 * 1024 * 1024
 """Answers waiting for a client without a session."""
 GREETING_READ_BYTES = 16 * 1024
 """Read at once from a client without a session: a few greetings."""
+EDGE_READ_BYTES = 256 * 1024
+"""Read at once from an edge."""
+HANDSHAKES_PER_S = 200
+"""TLS connections that are begun: each takes a millisecond of the daemon's thread, more than the next hundred
+messages. Others wait in the listener's queue; those of other places do not."""
+HANDSHAKES_REST_US = 50_000
+"""How long they wait at a time."""
 FAREWELLS_MAX = 256
 FAREWELL_TIMEOUT_US = 3_000_000
 """How long the last words may take to be read."""

@@ -1,13 +1,6 @@
 """All clients of a daemon: who is let in, who is read, who is written to, and who is cut off.
 
-Why a daemon says Goodbye or Refuse by itself, as the code in the frame; the node has codes of its own:
-
-    bad-frame          the client sent what is not a frame, or not one that it may send there
-    slow-receiver      too much output waited for it (`cluster.output_hard_bytes`)
-    stalled-frame      it did not go on with a frame while others waited for room (`runtime.quotas`)
-    greeting-timeout   it asked neither for a session nor about the daemon in time
-    stopping           the daemon ends
-    internal           a mistake of the daemon's own, met while it served this client
+What they are told when they are cut off stands in `last_words`.
 
 Bounds (`client_limits`): at most GREETINGS_MAX clients without a session; beyond that the oldest is closed if
 it had its time, since an honest client is through in milliseconds, or else newcomers wait in the listeners'
@@ -18,14 +11,14 @@ is closed.
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
 from operator import attrgetter
+from typing import get_args
 
-from antiphon.config import Config
+from antiphon import limits
+from antiphon.config import Security, Settings
 from antiphon.core.membership.engine import earliest_us
-from antiphon.core.node import Node
 from antiphon.errors import BadFrame
-from antiphon.runtime import client_limits
+from antiphon.runtime import client_limits, last_words
 from antiphon.runtime.answers import Answers, Frames
 from antiphon.runtime.client_counters import ClientCounters
 from antiphon.runtime.connection import (
@@ -38,67 +31,68 @@ from antiphon.runtime.connection import (
     by_kind,
     waiting_bytes,
 )
+from antiphon.runtime.doors import Doors
+from antiphon.runtime.entrance import Entrance
+from antiphon.runtime.lagging import Lagging
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
 from antiphon.runtime.notices import Notices
 from antiphon.runtime.quotas import Input, Output
-from antiphon.runtime.spread import SpreadConnection
+from antiphon.runtime.serving import Served
 from antiphon.runtime.status import Steps
 from antiphon.runtime.successors import Successors
+from antiphon.spreadwire.greeting import Declined
 from antiphon.spreadwire.to_spread import ToSpread
-from antiphon.wire import frames
+from antiphon.wire import edges, frames
+
+FROM_EDGE = get_args(edges.FromEdge)
+Request = frames.FromClient | edges.FromEdge
 
 
 class Clients:
-    """The connections of a daemon and their sessions in its node."""
+    """The connections of a daemon and their sessions in its node; edges are among them."""
 
     def __init__(
         self,
         loop: Loop,
-        node: Node,
-        config: Config,
+        node: Served,
+        settings: Settings,
         notices: Notices,
         status: Callable[[frames.AskStatus, int], Steps],
+        daemon_names: Sequence[str] = (),
+        security: Security | None = None,
     ) -> None:
-        settings = config.settings
+        """`daemon_names` are those of the cluster, by number, for Spread's clients. ConfigError for files of
+        `security` that cannot be used."""
         self.counters = ClientCounters()
         self._loop = loop
         self._node = node
         self._soft_bytes = settings.output_soft_bytes
         self._hard_bytes = settings.output_hard_bytes
-        self._grace_us = min(client_limits.SLOW_GRACE_US, round(settings.slow_patience_ms * 1_000))
         self._notices = notices
-        self.answers = Answers(status)
+        self.entrance = Entrance(security or Security(), self.counters, notices, now_us())
+        self.answers = Answers(status, self.entrance.limit)
         self.input = Input(
             node.sessions, settings.input_total_bytes, round(settings.frame_patience_ms * 1_000)
         )
         self.output = Output(settings.output_total_bytes)
-        self._to_spread = ToSpread(config.daemon_names, self.output.share)
-        self._listeners: list[Listener] = []
-        self._accepts_at_us: int | None = None
-        """When to go on accepting, while that is paused."""
-        self._is_crowded = False
-        """Whether it is paused because of too many fresh greetings."""
+        self._to_spread = ToSpread(daemon_names, self.output.share)
         self._sessions: dict[int, Connection] = {}
         self.successors = Successors(node.sessions, self._sessions, lambda: node.is_operational)
         self._greetings: dict[Connection, None] = {}
+        self.doors = Doors(loop, notices, self.counters, self._greetings, self._come_in)
         self.farewells: dict[Connection, None] = {}
         """Clients that have not read their last output yet."""
         self._paused: dict[Connection, None] = {}
-        self._behind: dict[Connection, None] = {}
-        """Sessions that were warned and do not keep up yet."""
-        self._look_us = 0
+        self._unread: dict[Connection, None] = {}
+        """Clients of which something may be there to read, though their sockets do not tell."""
+        self._lagging = Lagging(node, settings, notices)
         self._touched: list[Connection] = []
         self._shared = memoryview(bytearray(READ_BYTES))
         self._has_priorities = False
         """Whether any session has had one."""
 
     # The daemon's turn ------------------------------------------------------------------------------------
-
-    def listen(self, listeners: Sequence[Listener]) -> None:
-        self._listeners = list(listeners)
-        for listener in self._listeners:
-            self._loop.register(listener.fileno(), partial(self._accept, listener), READABLE)
 
     def output_bytes(self, numbers: Iterable[int]) -> dict[int, int]:
         """How much output waits for each of these sessions that has not taken all of it yet."""
@@ -144,7 +138,7 @@ class Clients:
 
     def resume(self) -> None:
         """Read again those sessions that the node was too busy for, or that there was no room for."""
-        if not self._paused and not self._is_crowded:
+        if not self._paused and not self.doors.is_crowded:
             return
         node = self._node
         now = now_us()
@@ -153,16 +147,17 @@ class Clients:
                 node.reads(connection.session)
                 and not self.answers.is_postponed(connection)
                 and self.input.room(connection, 1, now)
+                and self.entrance.is_free(connection, now)
             ):
                 del self._paused[connection]
                 connection.is_paused = False
                 self._watch(connection)
-        if self._is_crowded and len(self._greetings) < client_limits.GREETINGS_MAX:
-            self._go_on_accepting()
+        self.doors.resume()
 
     def next_deadline_us(self) -> int | None:
         """Asked every turn: most of the time nothing is due."""
-        due_us = earliest_us(self._accepts_at_us, self._look_us if self._behind else None)
+        due_us = earliest_us(self.doors.next_deadline_us(), self._lagging.next_deadline_us())
+        due_us = 0 if self._unread else earliest_us(due_us, self.entrance.next_deadline_us())
         for crowd in (self._greetings, self.farewells):
             if crowd:
                 due_us = earliest_us(due_us, next(iter(crowd)).deadline_us)
@@ -178,12 +173,10 @@ class Clients:
                 self._grant_time(late, now)
                 continue
             self.counters.greeting_timeouts += 1
-            reason = f"no session asked for in {client_limits.GREETING_TIMEOUT_US // 1_000_000} s"
-            self._farewell(late, frames.Goodbye("greeting-timeout", reason), now)
+            self._farewell(late, last_words.NO_GREETING, now)
         while self.farewells and (late := next(iter(self.farewells))).deadline_us <= now:
             self._close(late)
-        if self._accepts_at_us is not None and self._accepts_at_us <= now:
-            self._go_on_accepting()
+        self.doors.timeout(now)
         for stalled in self.answers.stalled(now):
             if stalled.phase is LEAVING:  # the node ends its session by itself
                 stalled.drop_output()
@@ -191,12 +184,39 @@ class Clients:
                 self._cut_off_slow(stalled, now)
         for stalled in self.input.stalled(now):
             self._cut_off_stalled(stalled, now)
-        if self._behind and self._look_us <= now:
-            self._look_at_slow(now)
+        for slow in self._lagging.due(now):
+            self._lagging.tell(slow, slow.waiting_bytes, now)
+            self._after_write(slow, now)
+        self.entrance.timeout(now)
+        unread, self._unread = self._unread, {}
+        for connection in unread:
+            if connection.interest & READABLE:
+                self._on_event(connection, READABLE)
+
+    def dismiss(self, now: int) -> None:
+        """End all sessions because the daemon stops: what waits for their clients goes out first."""
+        for connection in list(self._sessions.values()):
+            if connection.phase is OPEN:
+                self._lose(connection, now)
+                self._farewell(connection, last_words.STOPS, now)
+
+    def reload(self, now: int) -> frames.Reloaded:
+        """Read the access list again: sessions of users who are not what they were, or are members of groups
+        that they may not join any more, are over."""
+        reloaded = self.entrance.reload(now)
+        for connection in list(self._sessions.values()) if reloaded.is_changed else ():
+            session = self._node.sessions.get(connection.session)
+            news = self.entrance.changed(connection, () if session is None else session.groups)
+            if isinstance(news, frames.Goodbye):
+                self._lose(connection, now)
+                self._farewell(connection, news, now)
+            elif news is not None:
+                self._send_control(connection, news)
+        return reloaded
 
     def stop(self) -> None:
         """Send a goodbye to all clients, as far as their sockets take it at once, and disconnect them."""
-        last_word = frames.encode_control(frames.Goodbye(frames.STOPPING, frames.STOPPING_REASON))
+        last_word = frames.encode_control(last_words.STOPS)
         for connection in [*self._sessions.values(), *self._greetings]:
             connection.queue(last_word)
         for connection in [*self._sessions.values(), *self._greetings, *self.farewells]:
@@ -204,69 +224,22 @@ class Clients:
             connection.finish()
             self._close(connection)
         self._sessions.clear()
-        self.close_doors()
-
-    def close_doors(self) -> None:
-        """Accept no more clients: those that look for a daemon find another one."""
-        for listener in self._listeners:
-            if self._accepts_at_us is None:
-                self._loop.unregister(listener.fileno())
-            listener.close()
-        self._listeners, self._accepts_at_us = [], None
+        self.doors.close()
 
     def forget(self) -> None:
         """Close only this process's copies of the descriptors, and say nothing."""
         for connection in [*self._sessions.values(), *self._greetings, *self.farewells]:
             connection.close()
-        for listener in self._listeners:
-            listener.forget()
+        self.doors.forget()
 
     # Coming in --------------------------------------------------------------------------------------------
 
-    def _accept(self, listener: Listener, _events: int) -> None:
-        for _ in range(client_limits.ACCEPTS_PER_WAKE):
-            now = now_us()
-            if len(self._greetings) >= client_limits.GREETINGS_MAX:
-                oldest = next(iter(self._greetings))
-                spared_until_us = (
-                    oldest.deadline_us - client_limits.GREETING_TIMEOUT_US + client_limits.GREETING_GRACE_US
-                )
-                if spared_until_us > now:
-                    self._is_crowded = True
-                    self._stop_accepting(spared_until_us)
-                    return
-            try:
-                client = listener.accept()
-            except OSError as error:  # no descriptor or memory is left
-                self.counters.accept_errors += 1
-                self._notices.warn("accept", "cannot take more clients for now: %s", error.strerror)
-                self._stop_accepting(now + client_limits.ACCEPT_PAUSE_US)
-                return
-            if client is None:
-                return
-            self.counters.accepted += 1
-            connection = self._connection(listener, client)
-            connection.deadline_us = now + client_limits.GREETING_TIMEOUT_US
-            self._make_room(self._greetings, client_limits.GREETINGS_MAX)
-            self._greetings[connection] = None
-            self._watch(connection)
-
-    def _connection(self, listener: Listener, client: socket.socket) -> Connection:
-        if listener.protocol == "spread":
-            self.counters.spread += 1
-            return SpreadConnection(client, self._to_spread, self.successors.is_taken)
-        return Connection(client)
-
-    def _stop_accepting(self, until_us: int) -> None:
-        """Newcomers wait in the listeners' queues for a while."""
-        for listener in self._listeners:
-            self._loop.unregister(listener.fileno())
-        self._accepts_at_us = until_us
-
-    def _go_on_accepting(self) -> None:
-        self._accepts_at_us = None
-        self._is_crowded = False
-        self.listen(self._listeners)
+    def _come_in(self, listener: Listener, client: socket.socket, now: int) -> None:
+        connection = self.entrance.connection(client, listener, self._to_spread, self.successors.is_taken)
+        connection.deadline_us = now + client_limits.GREETING_TIMEOUT_US
+        self._make_room(self._greetings, client_limits.GREETINGS_MAX)
+        self._greetings[connection] = None
+        self._watch(connection)
 
     def _make_room(self, crowd: dict[Connection, None], most: int) -> None:
         if len(crowd) >= most:
@@ -301,6 +274,8 @@ class Clients:
                 return
             try:
                 received = connection.read(self._shared, room_bytes)
+                if connection.has_unread:
+                    self._unread[connection] = None
                 if connection.waiting_bytes and phase is Phase.GREETING:
                     self._touch(connection)  # some protocols answer before there is a session
                 if received is None:
@@ -309,7 +284,10 @@ class Clients:
                     return
                 if phase is OPEN:
                     self.input.was_read(connection, bool(received), now)
+                    self.entrance.was_read(connection, received, now)
                 self._handle(connection, received, now)
+            except Declined as error:
+                self._decline(connection, error.reason, now)
             except BadFrame as error:
                 self._reject(connection, error.reason, now)
         elif phase is Phase.FAREWELL and not connection.discard(self._shared):
@@ -326,7 +304,11 @@ class Clients:
             return client_limits.GREETING_READ_BYTES
         if not self._node.reads(connection.session):
             return 0
-        return self.input.room(connection, self._node.sessions.input_room(connection.session), now)
+        if connection.is_edge:
+            wanted_bytes = client_limits.EDGE_READ_BYTES
+        else:
+            wanted_bytes = self._node.sessions.input_room(connection.session)
+        return self.entrance.room(connection, self.input.room(connection, wanted_bytes, now), now)
 
     def _go_on(self, connection: Connection, postponed: Frames, now: int) -> None:
         """What the client waited for is there: take its next question, and what it sent behind that."""
@@ -354,7 +336,7 @@ class Clients:
             else:
                 raise BadFrame("bundle: before connect")
 
-    def _postpones(self, client: Connection, request: frames.FromClient, rest: Frames, now: int) -> bool:
+    def _postpones(self, client: Connection, request: Request, rest: Frames, now: int) -> bool:
         """Whether a request, with which `rest` begins, has to wait."""
         if isinstance(request, frames.AskStatus) and self.answers.is_busy(client):
             self.answers.postpone(client, rest)
@@ -374,15 +356,36 @@ class Clients:
         connection.deadline_us = now + client_limits.GREETING_TIMEOUT_US
         self._greetings[connection] = None
 
-    def _control(self, connection: Connection, request: frames.FromClient, now: int) -> None:
-        if isinstance(request, frames.AskStatus):
+    def _control(self, connection: Connection, request: Request, now: int) -> None:
+        refusal = self.entrance.refusal(connection, request)
+        if refusal is not None and connection.phase is Phase.GREETING:
+            self._refuse(connection, refusal, now)
+        elif refusal is not None:
+            self._send_control(connection, frames.Problem(refusal.code, refusal.reason))
+        elif isinstance(request, frames.AskStatus):
             self.answers.ask(connection, request, now)
             if connection.phase is Phase.GREETING:
                 self._grant_time(connection, now)
+        elif isinstance(request, frames.Credential):
+            pass  # the entrance has taken it
+        elif isinstance(request, frames.ReloadAccess):
+            reloaded = self.reload(now)
+            say = self._notices.info if reloaded.is_changed else self._notices.warn
+            say("reload", "as a client asked: %s", reloaded)
+            self._send_control(connection, reloaded)
         elif isinstance(request, frames.Connect):
             self._connect(connection, request, now)
+        elif isinstance(request, edges.Attach):
+            self._attach(connection, request, now)
+        elif isinstance(request, edges.Probe) and connection.phase is Phase.GREETING:
+            self._send_control(connection, self._node.probe(request))
+            self._grant_time(connection, now)
         elif connection.phase is Phase.GREETING:
             raise BadFrame("control frame: before connect")
+        elif connection.is_edge is not isinstance(request, FROM_EDGE):
+            raise BadFrame(
+                "control frame: of an edge" if not connection.is_edge else "control frame: of a client"
+            )
         else:
             if isinstance(request, frames.Disconnect):
                 connection.phase = LEAVING
@@ -396,25 +399,50 @@ class Clients:
     def _connect(self, connection: Connection, request: frames.Connect, now: int) -> None:
         if connection.phase is not Phase.GREETING:
             raise BadFrame("control frame: a second connect")
-        answer = self._node.connect(request, now)
+        connection.rights = self.entrance.rights(connection)
+        answer = self._node.connect(request, now, connection.rights)
         if isinstance(answer, frames.Refuse):
-            self.counters.refused += 1
-            self._farewell(connection, answer, now)
+            self._refuse(connection, answer, now)
             return
-        del self._greetings[connection]
-        self.successors.forget(connection)
-        connection.phase = OPEN
-        connection.session = answer.session
         connection.name = answer.name
         connection.priority = request.priority
         connection.high_bytes = self._soft_bytes
         self._has_priorities = self._has_priorities or request.priority > 0
-        self._sessions[answer.session] = connection
+        self._open(connection, answer.session, answer)
+
+    def _attach(self, connection: Connection, request: edges.Attach, now: int) -> None:
+        if connection.phase is not Phase.GREETING:
+            raise BadFrame("control frame: a second attach")
+        answer = self._node.attach(request, now)
+        if isinstance(answer, frames.Refuse):
+            self._notices.warn("refused-edge", "edge %s is refused: %s", request.name, answer.reason)
+            self._refuse(connection, answer, now)
+            return
+        self.counters.edges += 1
+        connection.rights = self.entrance.rights(connection)
+        if connection.rights is not None:
+            self._node.sessions.sponsor_rights[answer[0]] = connection.rights
+        connection.is_edge = True
+        connection.name = f"edge {request.name}"
+        connection.high_bytes = limits.EDGE_OUTPUT_BYTES
+        self._open(connection, *answer)
+
+    def _open(self, connection: Connection, number: int, answer: frames.Welcome | edges.Attached) -> None:
+        """The client, or the edge, has a session."""
+        del self._greetings[connection]
+        self.successors.forget(connection)
+        connection.phase = OPEN
+        connection.session = number
+        self._sessions[number] = connection
         self._send_control(connection, answer)
+
+    def _refuse(self, connection: Connection, answer: frames.Refuse, now: int) -> None:
+        self.counters.refused += 1
+        self._farewell(connection, answer, now)
 
     # Writing ----------------------------------------------------------------------------------------------
 
-    def _send_control(self, connection: Connection, value: frames.FromDaemon) -> memoryview:
+    def _send_control(self, connection: Connection, value: frames.ToEdge) -> memoryview:
         """Queue a control frame; returns it. It lives until the client's socket has taken it."""
         frame = self.output.share(frames.encode_control(value))
         connection.queue(frame)
@@ -431,11 +459,11 @@ class Clients:
         waiting_bytes = connection.waiting_bytes
         phase = connection.phase
         if phase is OPEN:
-            if waiting_bytes >= self._hard_bytes and not self._is_spared(connection, now):
+            if waiting_bytes >= self._hard_bytes and not self._lagging.is_spared(connection, now):
                 self._cut_off_slow(connection, now)
                 return
             if not connection.low_bytes < waiting_bytes <= connection.high_bytes:
-                self._tell_backlog(connection, waiting_bytes, now)
+                self._lagging.tell(connection, waiting_bytes, now)
         elif phase is Phase.GREETING:
             if waiting_bytes >= client_limits.GREETING_OUTPUT_MAX_BYTES:
                 self._cut_off_slow(connection, now)
@@ -448,43 +476,14 @@ class Clients:
                 connection.finish()
         self._watch(connection)
 
-    def _is_spared(self, connection: Connection, now: int) -> bool:
-        """Whether a client for which too much waits has more time to read it."""
-        return connection.spared_until_us > now or self._node.backpressure.bounds(connection.session)
-
-    def _look_at_slow(self, now: int) -> None:
-        """Tell the node what slow receivers have read meanwhile; cut off those for whom time is up."""
-        self._look_us = now + client_limits.LOOK_US
-        for connection in list(islice(self._behind, client_limits.LOOKS_MAX)):
-            del self._behind[connection]
-            if connection.phase is OPEN:
-                self._behind[connection] = None  # last in turn
-                self._tell_backlog(connection, connection.waiting_bytes, now)
-                self._after_write(connection, now)
-
-    def _tell_backlog(self, connection: Connection, waiting_bytes: int, now: int) -> None:
-        """The node wants to know how much output waits; it may have a warning for the client."""
-        band = self._node.backlog(connection.session, waiting_bytes, connection.read_bytes, now)
-        connection.low_bytes, connection.high_bytes = band.low_bytes, band.high_bytes
-        notice = band.notice
-        if notice is None:
-            return
-        if not notice.is_over:
-            connection.spared_until_us = now + self._grace_us
-            self._behind[connection] = None
-            self._look_us = max(self._look_us, now + client_limits.LOOK_US)
-        else:
-            self._behind.pop(connection, None)
-        self._notices.tell_lag(connection.name, notice, waiting_bytes)
-        if band.is_wanted:
-            connection.queue_first(frames.encode_control(frames.SlowFrame(notice)))
-
     def _watch(self, connection: Connection) -> None:
         """Tell the loop what this connection waits for now; nothing at all takes it out of the loop."""
         phase = connection.phase
         interest = WRITABLE if connection.waiting_bytes and not connection.is_touched else 0
         if phase is not LEAVING and not connection.is_paused:
             interest |= READABLE
+            if connection.has_unread:
+                self._unread[connection] = None
         if interest == connection.interest:
             return
         if not connection.interest:
@@ -498,10 +497,20 @@ class Clients:
     # Going out --------------------------------------------------------------------------------------------
 
     def _reject(self, connection: Connection, reason: str, now: int) -> None:
-        self.counters.bad_frames += 1
+        if reason.startswith("tls: "):
+            self.counters.tls_failures += 1
+        else:
+            self.counters.bad_frames += 1
         self._notices.warn("bad-frame", "a client sent bad bytes and is cut off: %s", reason)
         self._lose(connection, now)
         self._farewell(connection, frames.Goodbye("bad-frame", reason), now)
+
+    def _decline(self, connection: Connection, reason: str, now: int) -> None:
+        """It speaks as it should, and gets no session."""
+        self.counters.refused += 1
+        self._notices.warn("refused", "a client is refused: %s", reason)
+        self._lose(connection, now)
+        self._farewell(connection, frames.Goodbye("refused", reason), now)
 
     def _own_up(self, connection: Connection, now: int) -> None:
         """We made a mistake while serving this client: it alone is cut off, and the others go on."""
@@ -516,8 +525,7 @@ class Clients:
             self._sessions.pop(connection.session, None)
         else:
             self._lose(connection, now)
-        reason = "the daemon made a mistake while it served this client; its log has the details"
-        self._farewell(connection, frames.Goodbye("internal", reason), now)
+        self._farewell(connection, last_words.OUR_MISTAKE, now)
 
     def _cut_off_slow(self, connection: Connection, now: int) -> None:
         self.counters.slow_receivers += 1
@@ -530,16 +538,14 @@ class Clients:
         )
         self._lose(connection, now)
         connection.drop_output()
-        reason = f"{waiting_bytes} bytes waited for this client, which did not read them"
-        self._farewell(connection, frames.Goodbye("slow-receiver", reason), now)
+        self._farewell(connection, last_words.slow(waiting_bytes), now)
 
     def _cut_off_stalled(self, connection: Connection, now: int) -> None:
         self.counters.stalled_frames += 1
         whose = connection.name or "a client"
         self._notices.warn("stalled", "%s does not go on with its frame and is cut off: others wait", whose)
         self._lose(connection, now)
-        reason = "this client began to send a frame and did not go on, while others waited for room"
-        self._farewell(connection, frames.Goodbye("stalled-frame", reason), now)
+        self._farewell(connection, last_words.STALLED, now)
 
     def _relieve(self, now: int) -> None:
         """Too much waits for all clients together: cut off those for whom most does."""
@@ -581,8 +587,9 @@ class Clients:
 
     def _close(self, connection: Connection) -> None:
         self._forget_input(connection)
-        for crowd in (self._greetings, self.farewells, self._paused, self._behind):
+        for crowd in (self._greetings, self.farewells, self._paused, self._unread):
             crowd.pop(connection, None)
+        self._lagging.forget(connection)
         if connection.interest:
             self._loop.unregister(connection.fileno())
             connection.interest = 0

@@ -11,13 +11,15 @@ from types import TracebackType
 
 from msgspec import structs
 
-from antiphon.config import Config
+from antiphon.config import Config, Security
 from antiphon.core.discovery.waits import Waits
 from antiphon.errors import ConnectError
-from antiphon.runtime import process
-from antiphon.runtime.daemon import STOP_TIMEOUT_S, Daemon
+from antiphon.runtime import key_files, process
+from antiphon.runtime.addresses import is_loopback
+from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.discovery import Discovering, socket_path
 from antiphon.runtime.lan import LOOPBACK
+from antiphon.runtime.life import STOP_TIMEOUT_S
 from antiphon.runtime.loop import READABLE, Loop, now_us
 from antiphon.runtime.udp import Offload
 from antiphon.wire.discovery import State
@@ -38,7 +40,7 @@ class ClusterDaemon:
 
     `name` is the name that it would like to have, by default the machine's; `interface` is the address of the
     network interface over which it looks for others, by default the one to which the system routes
-    multicasts.
+    multicasts. `security` names the key that all of them have.
     """
 
     def __init__(
@@ -49,7 +51,10 @@ class ClusterDaemon:
         interface: str | None = None,
         offload: Offload | None = None,
         waits: Waits | None = None,
+        security: Security | None = None,
     ) -> None:
+        """With a `security` that is insecure, clients on other machines may connect over plain TCP."""
+        self._security = security or Security()
         self._discovering = Discovering(cluster, wish=name, interface=interface, offload=offload, waits=waits)
         self._loop: Loop | None = None
         self._daemon: Daemon | None = None
@@ -105,6 +110,12 @@ class ClusterDaemon:
             daemon.leave()
         self._wake()
 
+    def reload(self) -> None:
+        """Read keys, access list and certificate again, as `Daemon.reload` does."""
+        daemon = self._daemon
+        if daemon is not None:
+            daemon.reload()
+
     def stop(self) -> None:
         """End the daemon now; a started thread has ended on return."""
         self._is_stopping = True
@@ -140,6 +151,7 @@ class ClusterDaemon:
     def _live(self) -> None:
         discovering = self._discovering
         try:
+            self._check_safety()
             while self._get_number():
                 self._daemon = daemon = Daemon(self._config(), self.name, discovering=discovering)
                 if self._is_leaving or self._is_stopping:
@@ -152,6 +164,13 @@ class ClusterDaemon:
             discovering.leave()
         finally:
             discovering.close()
+
+    def _check_safety(self) -> None:
+        """Before others hear of this daemon: whether it can read its keys, and may be there without any."""
+        self._discovering.seal_with(key_files.keys_of(self._security))
+        interface = self._discovering.interface
+        exposed = [] if is_loopback(interface) else [interface]
+        key_files.check_exposed(self._discovering.machine.name, exposed, self._security)
 
     def _serve(self, daemon: Daemon) -> None:
         """Run a daemon until it ends, or has lost its number."""
@@ -167,13 +186,16 @@ class ClusterDaemon:
         config = discovering.config()
         site, number = config.sites[0], machine.number
         assert number is not None
+        is_open = self._security.insecure or discovering.interface == LOOPBACK
+        over_network = (f"tcp:{discovering.interface}:0",) if is_open else ()
         own = structs.replace(
             site.daemon[number],
             address=f"{machine.host}:{machine.port}",
-            clients=(f"unix:{socket_path(machine.cluster, machine.name)}", f"tcp:{discovering.interface}:0"),
+            clients=(f"unix:{socket_path(machine.cluster, machine.name)}", *over_network),
         )
         daemons = (*site.daemon[:number], own, *site.daemon[number + 1 :])
-        return structs.replace(config, sites=(structs.replace(site, daemon=daemons),))
+        sites = (structs.replace(site, daemon=daemons),)
+        return structs.replace(config, sites=sites, security=self._security)
 
     # Getting a number -------------------------------------------------------------------------------------
 

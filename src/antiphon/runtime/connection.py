@@ -11,7 +11,10 @@ from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
 
+from antiphon.core.access.rights import Rights, User
 from antiphon.errors import BadFrame
+from antiphon.runtime.evidence import NOTHING_SHOWN
+from antiphon.runtime.tls import TlsSocket
 from antiphon.wire import frames
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
@@ -24,6 +27,8 @@ GREETING_MAX_BYTES = 4_096
 WRITE_BYTES = 1024 * 1024
 """The most that one system call writes, and that one connection writes before the others get their turn."""
 IOVEC_MAX = 1_024
+TLS_BEGINS = b"\x16\x03"
+"""The first bytes of a TLS connection: kind of record and version."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -49,7 +54,7 @@ OPEN, LEAVING, CLOSED = Phase.OPEN, Phase.LEAVING, Phase.CLOSED
 class Connection:
     """The socket of one client, what has come of its next frame, and the frames that wait for it."""
 
-    def __init__(self, client: socket.socket) -> None:
+    def __init__(self, client: socket.socket | TlsSocket) -> None:
         self.phase = Phase.GREETING
         self.session = -1
         """The number of its session, from Phase.OPEN on."""
@@ -63,6 +68,8 @@ class Connection:
         self.spared_until_us = sys.maxsize
         """It is not cut off as a slow receiver before this; known once it was warned."""
         self._written_bytes = 0
+        self.is_edge = False
+        """Whether it is an edge's, not a client's."""
         self.name = ""
         self.priority = 0
         """The priority of its session."""
@@ -70,10 +77,17 @@ class Connection:
         """Whether the node wants this session's input left in its socket for now."""
         self.is_touched = False
         """Whether output has come since the last flush."""
+        self.user: User | None = None
+        """Who the client is, as far as it is known."""
+        self.evidence = NOTHING_SHOWN
+        """By what that is known."""
+        self.rights: Rights | None = None
+        """What its session may do; None: everything."""
         self.is_deaf = False
         """Whether the client no longer takes anything; what it sent before may still be there to read."""
         self.waiting_bytes = 0
         self._client = client
+        self._tls = client if isinstance(client, TlsSocket) else None
         self._output: deque[Buffer] = deque()
         self._is_begun = False
         """Whether part of the first waiting frame is out."""
@@ -88,6 +102,15 @@ class Connection:
     def close(self) -> None:
         self.phase = Phase.CLOSED
         self._client.close()
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether more may be there to read, though the descriptor does not tell."""
+        return self._tls is not None and self._tls.has_unread
+
+    def certificate_names(self) -> tuple[str, ...]:
+        """What the client is called by a certificate that was checked."""
+        return () if self._tls is None else self._tls.certificate_names()
 
     def has_hung_up(self) -> bool:
         """Whether the client has closed its end; what it sent before that may still be there to read."""
@@ -111,7 +134,12 @@ class Connection:
         data = self._receive(shared, room_bytes)
         if not data:
             return None if data is None else []
-        whole, used, self._needed_bytes = frames.split(data)
+        try:
+            whole, used, self._needed_bytes = frames.split(data)
+        except BadFrame:
+            if self.phase is Phase.GREETING and bytes(data[:2]) == TLS_BEGINS:
+                raise BadFrame("tls: this place does not speak TLS, and what came is TLS") from None
+            raise
         self._partial = bytearray(data[used:])
         if self._needed_bytes > GREETING_MAX_BYTES and self.phase is Phase.GREETING:
             raise BadFrame("frame: longer than a greeting")
@@ -188,8 +216,19 @@ class Connection:
     def queue_first(self, frame: Buffer) -> None:
         """Have a whole frame written before those that wait, but not into one that is begun."""
         if not self.is_deaf:
-            self._output.insert(1 if self._is_begun else 0, frame)
+            self._output.insert(self._begun_frames(), frame)
             self.waiting_bytes += len(frame)
+
+    def _begun_frames(self) -> int:
+        """How many of the first frames cannot be taken back: some of their bytes are out, or sealed."""
+        sealed_bytes = 0 if self._tls is None else self._tls.sealed_bytes
+        count = 0
+        for frame in self._output:
+            if sealed_bytes <= 0:
+                break
+            sealed_bytes -= len(frame)
+            count += 1
+        return max(count, int(self._is_begun))
 
     def flush(self) -> None:
         """Write as much as the socket takes, up to a fair share."""
@@ -248,12 +287,12 @@ class Connection:
         return self._written_bytes - int.from_bytes(kept, sys.byteorder)
 
     def drop_output(self) -> None:
-        """Forget what waits, but for the rest of a frame that the client has seen the start of."""
-        begun = self._output[0] if self._is_begun else None
+        """Forget what waits, but for the rest of frames that the client sees the start of."""
+        begun = list(islice(self._output, self._begun_frames()))
         self._output.clear()
         self.waiting_bytes = 0
-        if begun is not None:
-            self._put(begun)
+        for frame in begun:
+            self._put(frame)
 
     def finish(self) -> None:
         """Tell the client that nothing more comes."""

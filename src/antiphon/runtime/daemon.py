@@ -7,14 +7,10 @@ message.
 """
 
 import logging
-import os
-import threading
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-from weakref import WeakSet
 
 from msgspec import structs
 
@@ -26,14 +22,16 @@ from antiphon.core.membership.engine import earliest_us
 from antiphon.core.node import Node
 from antiphon.core.observer import Observer
 from antiphon.core.reconfiguration import reconfigure
+from antiphon.core.sealing.keys import Keys
+from antiphon.core.sealing.seal import UNINTRODUCED
 from antiphon.core.status import overview
 from antiphon.core.streams.exchange import Exchange
-from antiphon.runtime import process, status
-from antiphon.runtime.addresses import STRANGER
-from antiphon.runtime.answers import UNREAD_MAX_BYTES
+from antiphon.errors import ConfigError, ConnectError
+from antiphon.runtime import key_files, process, status
+from antiphon.runtime.addresses import STRANGER, is_loopback
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.discovery import Discovering
-from antiphon.runtime.listener import Listener
+from antiphon.runtime.life import Life
 from antiphon.runtime.loop import READABLE, Loop, now_us, wall_us
 from antiphon.runtime.multicast import Multicast
 from antiphon.runtime.notices import Notices
@@ -52,24 +50,23 @@ LIGHT_BYTES = 8 * 1024
 """A turn that leaves at most so many frames and datagrams, and so many bytes for clients, is light: its
 clients are written to before its datagrams go out, which are updates and acknowledgements most of the time.
 Under load it is the other way round, so that other daemons have work while this one writes to its clients."""
-STOP_TIMEOUT_S = 10.0
-FAREWELLS_US = 1_000_000
-"""How long a daemon that has left the others waits at most until its clients have taken their last output."""
-CLOSINGS_US = 100_000
-"""How long it waits for clients that have, until they hang up."""
 DROPS_INTERVAL_US = 5_000_000
 LOOK_INTERVAL_US = 1_000_000
 """The time between two samples of buffers and links for the trace."""
-USUAL_DROPS = ("packet: of another view",)
-"""What every change of the view brings with it: counted, but no news for a log."""
+USUAL_DROPS = ("packet: of another view", UNINTRODUCED)
+"""What every change of the view, and every start of a daemon, brings with it: counted, but no news for a
+log."""
+EXPOSED = (
+    "packets between daemons are not sealed (insecure = true): whoever can send packets to this daemon can "
+    "do everything"
+)
 TOLD_AFTER = 10
 """What was refused only until it is proven is told from so many on: the return of a daemon brings a few."""
 
 _logger = logging.getLogger("antiphon.daemon")
-_serving: WeakSet["Daemon"] = WeakSet()
 
 
-class Daemon:
+class Daemon(Life):
     """One daemon of `config`, on real sockets.
 
     Run it in this thread until it is stopped:
@@ -81,7 +78,6 @@ class Daemon:
         with Daemon(config, "east1") as daemon:
             print(daemon.places)
 
-    It lives once: to start again, make another. In a forked child it does not go on: it stays the parent's.
     `offload` overrules the probe for the kernel's train services; `seed` is for emulated paths; `observer` is
     told what the node does, in the daemon's thread. `trace` is a folder for a file that tells what happens to
     the daemon, see docs/reference/trace.md; it has no other observer then.
@@ -99,7 +95,7 @@ class Daemon:
         discovering: Discovering | None = None,
     ) -> None:
         """`discovering` has found number, name and company, in a cluster without a file."""
-        self.name = name
+        super().__init__(name)
         self._discovering = discovering
         self._roster_version = -1
         self._config = config
@@ -112,75 +108,14 @@ class Daemon:
         """Writes the trace, if there is one."""
         self._look_at_us = 0
         self._receive_us = 0  # when the descriptor was ready that is read now
-        self._thread: threading.Thread | None = None
-        self._is_stopping = False
-        self._is_leaving = False
-        self._closed_us = 0
-        self._gone_us: int | None = None
-        """When the others were known to have gone on without this daemon."""
-        self._loop: Loop | None = None
-        self._listeners: list[Listener] = []
         self._told_drops: Counter[str] = Counter()
         self._tell_drops_at_us = 0
+        self._security = config.security
+        self._keys: Keys | None = None
+        self._is_exposed = False
+        """Whether it has no key, and other machines reach it."""
         self.unreachable: frozenset[int] = frozenset()
         """For demonstrations and tests: the numbers of the daemons to which every packet is lost."""
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Where clients can connect, once the daemon listens."""
-        return self._places("antiphon")
-
-    @property
-    def spread_places(self) -> tuple[str, ...]:
-        """Where Spread's clients can connect."""
-        return self._places("spread")
-
-    def _places(self, protocol: str) -> tuple[str, ...]:
-        return tuple(listener.place for listener in self._listeners if listener.protocol == protocol)
-
-    # Life -------------------------------------------------------------------------------------------------
-
-    def run(self) -> None:
-        """Serve until `stop` is called, also by a signal handler; for a process of the daemon's own.
-
-        ConnectError or ConfigError, before anything is served, if an address cannot be had.
-        """
-        process.tune()
-        self.open()
-        self.serve()
-
-    def start(self) -> None:
-        """Serve in a thread of its own; returns when clients can connect. Errors as in `run`."""
-        self.open()
-        self._thread = threading.Thread(target=self.serve, name=f"antiphon-{self.name}", daemon=True)
-        self._thread.start()
-
-    def leave(self) -> None:
-        """Let the daemon end in a planned way, from any thread and also by a signal handler: its sessions and
-        the other daemons are told first, so that they need not detect it by a timeout. Returns at once."""
-        self._is_leaving = True
-        self._wake()
-
-    def stop(self) -> None:
-        """End the daemon now, from any thread; sessions get a Goodbye, other daemons find out by silence. A
-        started thread has ended on return."""
-        self._is_stopping = True
-        self._wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(STOP_TIMEOUT_S)
-
-    def _wake(self) -> None:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(lambda: None)
-
-    def __enter__(self) -> "Daemon":
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def open(self) -> None:
         """Take every address before anything is served; on an error give back those already taken."""
@@ -188,6 +123,7 @@ class Daemon:
         daemons = [daemon for _, daemon in config.daemons()]
         addresses = {number: configuration.address(daemon.address) for number, daemon in enumerate(daemons)}
         own = addresses.pop(self._number)
+        self._keys = key_files.keys_of(self._security)
         with ExitStack() as opened:
             if self._discovering is not None:
                 self._udp = self._discovering.take_udp()
@@ -198,18 +134,42 @@ class Daemon:
             self._streams = self._open_streams()
             if self._streams is not None:
                 opened.callback(self._streams.close)
-            for place in daemons[self._number].clients:
-                self._listeners.append(Listener(place))
-                opened.callback(self._listeners[-1].close)
-            for place in daemons[self._number].spread_places:
-                self._listeners.append(Listener(place, "spread"))
-                opened.callback(self._listeners[-1].close)
+            if self._keys is None:
+                self._check_safety()
+            self._listen(opened, daemons[self._number].clients, config.security)
+            self._listen(opened, daemons[self._number].spread_places, config.security, "spread")
+            self._listen_near(opened, daemons[self._number].spread_near)
             self._make_node()
             opened.pop_all()
-        _serving.add(self)
+        self._begins()
         _logger.info("daemon %s listens on %s:%d and %s", self.name, *own, ", ".join(self.places))
+        if self._keys is not None:
+            _logger.info("daemon %s seals what it sends to other daemons, with %s", self.name, self._keys)
+        elif self._is_exposed:
+            _logger.warning("daemon %s: %s", self.name, EXPOSED)
         if self.spread_places:
             _logger.info("daemon %s speaks Spread on %s", self.name, ", ".join(self.spread_places))
+
+    def _listen_near(self, opened: ExitStack, place: str | None) -> None:
+        """Serve Spread's clients at localhost, too, unless another daemon of this machine does."""
+        if place is None or place in self.spread_places:
+            return
+        try:
+            self._listen(opened, (place,), self._config.security, "spread")
+        except ConnectError as error:
+            _logger.warning("daemon %s does not speak Spread at localhost: %s", self.name, error)
+
+    def _check_safety(self) -> None:
+        """Without a key, whoever can send packets to a daemon can do everything: ConfigError unless only this
+        machine can, or the configuration wants it so."""
+        own = self._config.daemons()[self._number][1]
+        places = [own.address]
+        if self._config.stream_peers_of(self._number):
+            places.append(own.stream_address)
+        hosts = [str(self._udp.address[0]), *(configuration.address(place)[0] for place in places[1:])]
+        exposed = [place for place, host in zip(places, hosts, strict=True) if not is_loopback(host)]
+        key_files.check_exposed(self.name, exposed, self._security)
+        self._is_exposed = bool(exposed)
 
     def _open_streams(self) -> StreamSockets | None:
         """The sockets for daemons that are reached over TCP, if there are any."""
@@ -239,17 +199,21 @@ class Daemon:
             now_us=now_us(),
             wall_us=wall_us(),
             observer=self._observer,
+            sealing=key_files.sealing_of(self._keys),
         )
         self._multicast: Multicast | None = None
         if len(config.daemons_of(config.site_of(self._number))) > 1:
             self._multicast = Multicast(
-                config, self._number, incarnation, self._udp, self._node.datagrams.counter, now_us()
-            )
+                config, self._number, incarnation, self._udp, self._node.datagrams.counter, now_us(),
+                self._node.seal,
+            )  # fmt: skip
         self._loop = loop = Loop()
         notices = Notices(_logger)
         self._views = ViewLog(_logger, notices)
-        self._clients = Clients(loop, self._node, config, notices, self._status)
-        self._clients.listen(self._listeners)
+        self._clients = Clients(
+            loop, self._node, config.settings, notices, self._status, config.daemon_names, config.security
+        )
+        self._clients.doors.open(self._listeners)
         loop.register(self._udp.fileno(), self._on_datagrams, READABLE, urgent=True)
         if self._multicast is not None and self._multicast.is_open:
             loop.register(self._multicast.fileno(), self._on_multicasts, READABLE, urgent=True)
@@ -261,50 +225,41 @@ class Daemon:
         if self._streams is not None:
             peers = config.stream_peers_of(self._number)
             talker = self._node.streams
-            self._streams.serve(loop, Exchange(self._number, config.digest, incarnation, peers, talker))
+            proofs = None if self._node.seal is None else self._node.seal.proofs
+            exchange = Exchange(self._number, config.digest, incarnation, peers, talker, proofs)
+            self._streams.serve(loop, exchange)
 
     # Work -------------------------------------------------------------------------------------------------
 
-    def serve(self) -> None:
-        """Serve until told to stop, after `open`."""
-        loop = self._loop
-        assert loop is not None
-        try:
-            is_settled = self._settle(now_us())
-            while not self._is_stopping:
-                node_deadline_us = self._node.next_deadline_us()
-                clients_deadline_us = self._clients.next_deadline_us()
-                deadline_us = self._earliest_us(node_deadline_us, clients_deadline_us)
-                loop.turn(deadline_us if is_settled else 0)
-                now = now_us()
-                if self._node.time.system is not None:
-                    self._read_system()
-                if node_deadline_us is not None and node_deadline_us <= now:
-                    self._node.timeout(now)
-                if clients_deadline_us is not None and clients_deadline_us <= now:
-                    self._clients.timeout(now)
-                self._timeouts(now)
-                if self._is_leaving:
-                    self._take_leave(now)
-                is_settled = self._settle(now)
-                if self._node.departure.is_over and self._is_read(now):
-                    break
-        except Exception:
-            _logger.exception("daemon %s ends because of a mistake of its own", self.name)
-            raise
-        finally:
-            _serving.discard(self)
-            with ExitStack() as closing:  # each of these, whatever becomes of the others; last first
-                closing.callback(loop.close)
-                if self._watcher is not None:
-                    closing.callback(self._watcher.ended)
-                closing.callback(self._udp.close)
-                if self._multicast is not None:
-                    closing.callback(self._multicast.close)
-                if self._streams is not None:
-                    closing.callback(self._streams.close)
-                closing.callback(self._clients.stop)
-            _logger.info("daemon %s has stopped", self.name)
+    def _serve(self, loop: Loop) -> None:
+        is_settled = self._settle(now_us())
+        while not self._is_stopping:
+            node_deadline_us = self._node.next_deadline_us()
+            clients_deadline_us = self._clients.next_deadline_us()
+            deadline_us = self._earliest_us(node_deadline_us, clients_deadline_us)
+            loop.turn(deadline_us if is_settled else 0)
+            now = now_us()
+            if self._node.time.system is not None:
+                self._read_system()
+            if node_deadline_us is not None and node_deadline_us <= now:
+                self._node.timeout(now)
+            if clients_deadline_us is not None and clients_deadline_us <= now:
+                self._clients.timeout(now)
+            self._timeouts(now)
+            if self._is_leaving:
+                self._take_leave(now)
+            is_settled = self._settle(now)
+            if self._node.departure.is_over and self._is_read(now):
+                break
+
+    def _give_back(self, closing: ExitStack) -> None:
+        if self._watcher is not None:
+            closing.callback(self._watcher.ended)
+        closing.callback(self._udp.close)
+        if self._multicast is not None:
+            closing.callback(self._multicast.close)
+        if self._streams is not None:
+            closing.callback(self._streams.close)
 
     def _read_system(self) -> None:
         """Tell the node what the system clock of this reference shows."""
@@ -318,30 +273,27 @@ class Daemon:
         _logger.info("daemon %s is told to stop and takes leave", self.name)
         if self._watcher is not None:
             self._watcher.leaves()
-        self._clients.close_doors()
+        self._clients.doors.close()
         self._node.departure.begin(now)
 
-    def _is_read(self, now: int) -> bool:
-        """Whether clients have read their last output, or had their time; for a daemon that has left."""
-        if self._gone_us is None:
-            self._gone_us = now
-            self._closed_us = now + CLOSINGS_US
-        farewells = self._clients.farewells
-        if now >= self._closed_us:  # output that is not written yet has more time
-            self._closed_us = self._gone_us + FAREWELLS_US
-            return now >= self._closed_us or not any(client.waiting_bytes for client in farewells)
-        return not farewells
+    def _reload(self) -> None:
+        super()._reload()
+        seal = self._node.seal
+        if seal is None:  # without a key it cannot get one while it runs
+            return
+        try:
+            keys = key_files.keys_of(self._security)
+        except ConfigError as error:
+            _logger.error("daemon %s goes on with the keys that it has: %s", self.name, error)
+            return
+        assert keys is not None
+        seal.change_keys(keys, now_us())
+        if self._discovering is not None:
+            self._discovering.seal_with(keys)
+        self._node.is_settled = False
+        _logger.info("daemon %s has %s", self.name, keys)
 
-    def forget(self) -> None:
-        """In a forked child: close our copies of the descriptors.
-
-        Otherwise a client cut off by the parent would not see the end of its connection, and the addresses
-        would stay taken, for as long as the child lives.
-        """
-        assert self._loop is not None
-        self._is_stopping = True
-        self._thread = None
-        self._clients.forget()
+    def _forget(self) -> None:
         self._udp.close()
         if self._multicast is not None:
             self._multicast.close()
@@ -349,7 +301,6 @@ class Daemon:
             self._streams.close()
         if self._discovering is not None:
             self._discovering.close()
-        self._loop.forget()
         if self._watcher is not None:
             self._watcher.scroll.forget()
 
@@ -526,37 +477,27 @@ class Daemon:
 
     def _status(self, request: AskStatus, now: int) -> status.Steps:
         """A page of the daemon's status."""
-        return status.page(self._node, request, lambda: self._overview(now), self._clients.output_bytes)
-
-    def _memory(self) -> dict[str, dict[str, int]]:
-        """What clients take of the memory that they share, and the most that it may be, in bytes."""
-        clients = self._clients
-        return {
-            "input": {"bytes": clients.input.used_bytes, "limit": clients.input.most_bytes},
-            "output": {"bytes": clients.output.bytes, "limit": clients.output.most_bytes},
-            "answers": {"bytes": clients.answers.unread_bytes, "limit": UNREAD_MAX_BYTES},
-            # The client that asks is being answered and does not wait.
-            "waiting": {"large_frames": clients.input.waiting, "questions": clients.answers.waiting - 1},
-        }
+        node = self._node
+        return status.page(
+            node.delivery.membership.groups, node.sessions, request, lambda: self._overview(now),
+            self._clients.output_bytes,
+        )  # fmt: skip
 
     def _overview(self, now: int) -> dict[str, Any]:
         """The node's status, without groups and sessions, and what only the runtime knows."""
         udp = self._udp
         runtime: dict[str, object] = {
-            "pid": os.getpid(),
-            "places": self.places,
-            "spread_places": self.spread_places,
+            **self._told_of_clients(),
             "gso": udp.offload.gso,
             "gro": udp.offload.gro,
             "udp": udp.counters,
             "udp_kernel_drops": udp.kernel_drops(),
+            "exposed": EXPOSED if self._is_exposed else "",
             "multicast": None
             if self._multicast is None
             else self._multicast.status(
                 self._config.daemon_names, now, self._node.membership.presence.vacant
             ),
-            "clients": self._clients.counters,
-            "memory": self._memory(),
         }
         if self._streams is not None:
             exchange = self._streams.exchange
@@ -564,8 +505,7 @@ class Daemon:
             runtime["streams"] = {names[peer]: line for peer, line in exchange.describe().items()}
             runtime["stream_counters"] = dict(sorted((exchange.facts + exchange.counters).items()))
         if self._watcher is not None:
-            scroll = self._watcher.scroll
-            runtime["trace"] = {"records": len(scroll), "lost": scroll.lost, "stopped": scroll.stopped}
+            runtime["trace"] = self._watcher.scroll.state
         if self._discovering is not None:
             runtime["discovery"] = self._discovering.status(now)
         if self._shaper is not None:
@@ -578,12 +518,3 @@ class Daemon:
         if self._discovering is not None:  # who is gone is not missed
             shown["daemons"] = self._discovering.living(now)
         return {**shown, "time": found | {"offset_us": offset_us}, "runtime": runtime}
-
-
-def _after_fork() -> None:
-    for daemon in list(_serving):
-        daemon.forget()
-    _serving.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)

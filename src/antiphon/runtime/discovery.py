@@ -20,6 +20,8 @@ from antiphon.config import UNIX_PATH_MAX_BYTES, Config, discovered, named
 from antiphon.core.discovery.discovery import Discovery
 from antiphon.core.discovery.roster import Entry
 from antiphon.core.discovery.waits import Waits
+from antiphon.core.sealing.beacons import GROWS_BYTES, Beacons
+from antiphon.core.sealing.keys import Keys
 from antiphon.errors import BadPacket, ConfigError
 from antiphon.runtime import lan
 from antiphon.runtime.loop import now_us, wall_us
@@ -27,6 +29,7 @@ from antiphon.runtime.udp import Offload, UdpSocket
 from antiphon.types import check_name
 from antiphon.wire import discovery as wire
 from antiphon.wire.discovery import Answer, Beacon, Question, State
+from antiphon.wire.versions import kind_of
 
 READS_PER_WAKE = 32
 """Then other sockets have their turn."""
@@ -92,6 +95,7 @@ class Discovering:
         self.udp: UdpSocket | None = None
         """The socket to other daemons, until a daemon has taken it."""
         self._offload = offload
+        self._beacons: Beacons | None = None
         self._config = discovered(cluster)
         self._answers = 0
         self._answers_until_us = 0
@@ -111,6 +115,13 @@ class Discovering:
         except BaseException:
             self.close()
             raise
+
+    def seal_with(self, keys: Keys | None) -> None:
+        """From now on beacons are sealed with these keys; None: they are not."""
+        if keys is None or self._beacons is None:
+            self._beacons = None if keys is None else Beacons(keys, os.urandom)
+        else:
+            self._beacons.keys = keys
 
     def _bind(self) -> int:
         """Take a free port for packets between daemons."""
@@ -153,7 +164,7 @@ class Discovering:
         for source, by_multicast in ((self._receiver, True), (self._sender, False)):
             for _ in range(READS_PER_WAKE):
                 try:
-                    data, origin = source.recvfrom(wire.PACKET_MAX_BYTES + 1)
+                    data, origin = source.recvfrom(wire.PACKET_MAX_BYTES + GROWS_BYTES + 1)
                 except BlockingIOError:
                     break
                 except OSError:  # an ICMP message about something sent earlier
@@ -165,6 +176,8 @@ class Discovering:
     def _receive(self, data: bytes, origin: tuple[str, int], by_multicast: bool) -> None:
         now = now_us()
         try:
+            if self._beacons is not None and kind_of(data) == wire.Kind.BEACON:
+                data = self._beacons.open(data)
             packet = wire.parse(data)
         except BadPacket as error:
             self.counters[error.reason] += 1
@@ -204,11 +217,15 @@ class Discovering:
 
     def _carry_out(self) -> None:
         for beacon in self.machine.multicasts:
-            self._send(wire.encode(beacon), self.group)
+            self._send(self._encoded(beacon), self.group)
         for origin, beacon in self.machine.replies:
-            self._send(wire.encode(beacon), origin)
+            self._send(self._encoded(beacon), origin)
         self.machine.multicasts.clear()
         self.machine.replies.clear()
+
+    def _encoded(self, beacon: Beacon) -> bytes:
+        plain = wire.encode(beacon)
+        return plain if self._beacons is None else self._beacons.seal(plain)
 
     def _send(self, data: bytes, address: tuple[str, int]) -> None:
         try:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from antiphon.config import address
 from antiphon.errors import ConnectError
+from antiphon.runtime.addresses import is_on_loopback
 
 BACKLOG = 1_024
 CLIENT_BUFFER_BYTES = 4 * 1024 * 1024
@@ -20,7 +21,7 @@ Protocol = Literal["antiphon", "spread"]
 
 
 class Listener:
-    """One listening socket, from `unix:PATH` or `tcp:HOST:PORT`.
+    """One listening socket, from `unix:PATH`, `tls:HOST:PORT` or `tcp:HOST:PORT`.
 
     A unix socket that a dead daemon left behind is replaced; one on which a process answers is an error. Ours
     is removed on close, unless another daemon has put its own in place since.
@@ -29,6 +30,7 @@ class Listener:
     def __init__(self, place: str, protocol: Protocol = "antiphon") -> None:
         self.protocol: Protocol = protocol
         scheme, _, where = place.partition(":")
+        self.is_tls = scheme == "tls"
         self._path = where if scheme == "unix" else None
         try:
             self._socket = _listen_unix(where) if self._path else _listen_tcp(where)
@@ -47,7 +49,13 @@ class Listener:
         if self._path:
             return f"unix:{self._path}"
         host, port = self._socket.getsockname()[:2]
-        return f"tcp:[{host}]:{port}" if ":" in host else f"tcp:{host}:{port}"
+        scheme = "tls" if self.is_tls else "tcp"
+        return f"{scheme}:[{host}]:{port}" if ":" in host else f"{scheme}:{host}:{port}"
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether it is plain, and other machines may reach it."""
+        return not self.is_tls and not self._path and not is_on_loopback(self._socket)
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -5,9 +5,12 @@ import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from msgspec import structs
+
 from antiphon.config import (
     Config,
     DaemonConfig,
+    EdgeConfig,
     Emulation,
     LinkConfig,
     Protocol,
@@ -77,6 +80,28 @@ def local_config(
     if settings is None:
         settings = NEAR if delay_ms + jitter_ms <= NEAR_MS else Settings()
     return build(layout, links, settings, source="local configuration")
+
+
+def alone_config(name: str, clients: tuple[str, ...]) -> Config:
+    """One daemon without others, whose clients connect there."""
+    (port,) = _free_ports(socket.SOCK_DGRAM, 1)
+    only = DaemonConfig(name, f"127.0.0.1:{port}", clients)
+    return build((SiteConfig("here", (only,)),), (), NEAR, source="one daemon alone")
+
+
+def with_edges(config: Config, directory: Path, count: int) -> Config:
+    """The same daemons with `count` edges, e1, e2 and so on, each attached to all daemons in turn: e1 to d1
+    at first, e2 to d2. Clients of e1 connect to `unix:DIRECTORY/e1.sock`."""
+    names = config.daemon_names
+    edges = tuple(
+        EdgeConfig(
+            name=f"e{number + 1}",
+            clients=(f"unix:{directory / f'e{number + 1}.sock'}",),
+            attach=tuple(names[(number + step) % len(names)] for step in range(len(names))),
+        )
+        for number in range(count)
+    )
+    return structs.replace(config, edges=edges)
 
 
 def _daemons(count: int, directory: Path, tcp: bool, streams: bool) -> list[DaemonConfig]:

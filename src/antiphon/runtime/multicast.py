@@ -12,14 +12,18 @@ with a name).
 
 import socket
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from antiphon import config as configuration
 from antiphon.config import Config
 from antiphon.core.effects import Datagram, DatagramCounter
 from antiphon.errors import BadPacket
 from antiphon.runtime.udp import Deliver, UdpSocket, enlarge
-from antiphon.wire import packet, versions
-from antiphon.wire.packet import EVERYBODY, Loose, PacketKind
+from antiphon.wire import packet, trains, versions
+from antiphon.wire.packet import EVERYBODY, Loose, Packet, PacketKind
+
+if TYPE_CHECKING:
+    from antiphon.core.sealing.seal import Door
 
 PROBE_INTERVAL_US = 2_000_000
 PROBE_FIRST_US = 50_000
@@ -53,8 +57,9 @@ class Multicast:
         udp: UdpSocket,
         counter: DatagramCounter,
         now_us: int,
+        seal: "Door | None" = None,
     ) -> None:
-        """`counter` is that of the node, because probes are datagrams of the same process."""
+        """`counter` and `seal` are those of the node, because probes are datagrams of the same process."""
         site = config.site_of(me)
         self.address = group_of(config, site)
         self.reason = ""
@@ -65,6 +70,7 @@ class Multicast:
         self._incarnation = incarnation
         self._udp = udp
         self._counter = counter
+        self._seal = seal
         self._answered_us: dict[int, int] = {}
         self._probe_us = now_us
         self._wait_us = PROBE_FIRST_US
@@ -138,10 +144,9 @@ class Multicast:
 
     def take(self, data: memoryview, now_us: int, origin: int | None = None) -> bool:
         """A probe, or the answer to one, of the daemon `origin` if that is known; False if it is neither."""
-        try:
-            found = packet.parse(data)
-        except BadPacket:
-            return False
+        found = self._read(data, now_us, origin)
+        if found is None:
+            return self._seal is not None  # what was sealed cannot be opened again
         head = found.head
         if (
             not isinstance(found, Loose)
@@ -149,12 +154,25 @@ class Multicast:
             or head.sender not in self._mates
             or origin not in (None, head.sender)
         ):
-            return False
+            return self._seal is not None
         if head.kind == PacketKind.PROBE:
             self._send(PacketKind.PROBED, head.sender)
         elif head.receiver == self._me:
             self._answered_us[head.sender] = now_us
         return True
+
+    def _read(self, data: memoryview, now_us: int, origin: int | None) -> Packet | None:
+        """The packet, if it can be read."""
+        if self._seal is None:
+            read = trains.parse_train(data, len(data))
+        else:
+            read = self._seal.read(data, len(data), now_us, origin)
+        for found in read:
+            if not isinstance(found, BadPacket):
+                return found
+            if self._seal is not None:
+                self._seal.counters[found.reason] += 1
+        return None
 
     # Probing ----------------------------------------------------------------------------------------------
 
@@ -173,11 +191,17 @@ class Multicast:
     def _send(self, kind: PacketKind, receiver: int) -> None:
         data = packet.whole(
             packet.prefix(
-                kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation
+                kind,
+                digest=self._digest,
+                sender=self._me,
+                receiver=receiver,
+                incarnation=self._incarnation,
+                seal=0 if self._seal is None else self._seal.outbox.seal,
             ),
             counter=self._counter.take(),
         )
-        self._udp.send(Datagram(receiver, [data], len(data), len(data)))
+        datagram = Datagram(receiver, [data], len(data), len(data))
+        self._udp.send(datagram if self._seal is None else self._seal.sealed(datagram))
 
     # Looking ----------------------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ wait for it. Beyond it those for whom most waits are cut off until an eighth of 
 from collections.abc import Iterable, Iterator
 from weakref import ref
 
-from antiphon.core.groups.sessions import Sessions
 from antiphon.runtime.connection import Buffer, Connection
+from antiphon.runtime.serving import ServedSessions
 
 LARGE_BYTES = 64 * 1024
 """Larger than any bundle of several messages."""
@@ -93,7 +93,7 @@ class _Watched(ref):  # type: ignore[type-arg]
 class Input:
     """Who may be read, and who has a frame under way."""
 
-    def __init__(self, sessions: Sessions, most_bytes: int, patience_us: int) -> None:
+    def __init__(self, sessions: ServedSessions, most_bytes: int, patience_us: int) -> None:
         self.most_bytes = most_bytes
         self.partial_bytes = 0
         """Bytes of frames that have begun to come in, with the room that is reserved for the rest of them."""

@@ -8,7 +8,7 @@ from antiphon.errors import BadFrame
 from antiphon.runtime.connection import READ_BYTES, Buffer, Connection, Phase
 from antiphon.spreadwire import greeting
 from antiphon.spreadwire.from_spread import FromSpread
-from antiphon.spreadwire.greeting import Hello, Refused
+from antiphon.spreadwire.greeting import Declined, Hello, Refused
 from antiphon.spreadwire.to_spread import ToSpread
 from antiphon.wire import frames
 
@@ -18,8 +18,17 @@ _CODES = {"full": greeting.QUOTA, "name": greeting.ILLEGAL_NAME, "name-taken": g
 class SpreadConnection(Connection):
     """Reads and writes for one client as its daemon's other connections do, in another language."""
 
-    def __init__(self, client: socket.socket, to_spread: ToSpread, is_taken: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        client: socket.socket,
+        to_spread: ToSpread,
+        is_taken: Callable[[str], bool],
+        is_admitted: bool | None = None,
+    ) -> None:
+        """`is_admitted`: whether clients may connect from its address; None if any address will do."""
         super().__init__(client)
+        self._is_admitted = is_admitted
+        self._methods = greeting.METHODS if is_admitted is None else greeting.METHODS_BY_ADDRESS
         self._to_spread = to_spread
         self._is_taken = is_taken
         self._hello: Hello | None = None
@@ -56,8 +65,10 @@ class SpreadConnection(Connection):
                 return []
             self._hello, used = parsed
             if self._is_taken(self._hello.name):
-                raise Refused(greeting.NAME_TAKEN, "a name that is taken")
-            self._put(greeting.methods(self._hello))
+                raise Declined(greeting.NAME_TAKEN, "a name that is taken")
+            if self._is_admitted is False:
+                raise Declined(greeting.NOT_AUTHENTICATED, "an address from which clients may not connect")
+            self._put(greeting.methods(self._hello, self._methods))
             data = data[used:]
         hello = self._hello
         choice_bytes = greeting.choice_bytes(hello)
@@ -65,7 +76,7 @@ class SpreadConnection(Connection):
             self._partial = bytearray(data)
             return []
         if choice_bytes:
-            greeting.check_choice(data[:choice_bytes])
+            greeting.check_choice(data[:choice_bytes], self._methods)
         if len(data) > choice_bytes:
             raise BadFrame("spread: more, before it has a session")
         self._partial = bytearray()

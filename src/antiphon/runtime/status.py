@@ -10,13 +10,13 @@ says where the following page begins, and is null in the last one.
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.core.node import Node
+from antiphon.core.groups.sessions import Sessions
 from antiphon.core.status import session_row
 from antiphon.errors import BadFrame
 from antiphon.wire.frames import AskStatus
@@ -69,9 +69,22 @@ class Place(Struct, frozen=True):
         raise BadFrame("control frame: no place in a status")
 
 
-def page(node: Node, request: AskStatus, overview: Callable[[], dict[str, Any]], output: "Output") -> Steps:
+class Group(Protocol):
+    """A group with the private names of its members."""
+
+    @property
+    def members(self) -> Mapping[Any, str]: ...
+
+
+def page(
+    groups: Mapping[str, Group],
+    sessions: Sessions,
+    request: AskStatus,
+    overview: Callable[[], dict[str, Any]],
+    output: "Output",
+) -> Steps:
     """The steps that make a page; the last one returns it as JSON. BadFrame at once for a bad request."""
-    return _Page(node, request, Place.parse(request.after), overview, output).steps()
+    return _Page(groups, sessions, request, Place.parse(request.after), overview, output).steps()
 
 
 Output = Callable[[Iterable[int]], dict[int, int]]
@@ -83,13 +96,15 @@ class _Page:
 
     def __init__(
         self,
-        node: Node,
+        groups: Mapping[str, Group],
+        sessions: Sessions,
         request: AskStatus,
         place: Place,
         overview: Callable[[], dict[str, Any]],
         output: Output,
     ) -> None:
-        self._node = node
+        self._all_groups = groups
+        self._all_sessions = sessions
         self._request = request
         self._place = place
         self._overview = overview
@@ -126,7 +141,7 @@ class _Page:
         return _encoded(told)
 
     def _tell_groups(self) -> Generator[None, None, None]:
-        groups = self._node.delivery.membership.groups
+        groups = self._all_groups
         most = _least(self._request.groups, PAGE_GROUPS)
         names, beyond = yield from _search(list(groups), self._place, most)
         wanted = _least(self._request.groups, beyond)
@@ -144,7 +159,7 @@ class _Page:
 
     def _tell_members(self, name: str) -> Generator[None, None, int]:
         """Put a group on the page; how many members were told if there is no room for all, else 0."""
-        members = self._node.delivery.membership.groups[name].members
+        members = self._all_groups[name].members
         start = self._place.member if name == self._place.group else 0
         told = self._groups.setdefault(name, [])
         self._room_bytes -= len(name) + 6
@@ -157,7 +172,7 @@ class _Page:
             if self._room_bytes <= 0 and start < most:
                 return start
             yield
-            if self._node.delivery.membership.groups.get(name) is None or not some:
+            if self._all_groups.get(name) is None or not some:
                 break
         left = max(0, len(members) - start)
         if left:
@@ -166,7 +181,7 @@ class _Page:
         return 0
 
     def _tell_sessions(self) -> Generator[None, None, None]:
-        sessions = self._node.sessions
+        sessions = self._all_sessions
         after = -1 if self._place.session is None else self._place.session
         numbers = [session.number for session in sessions if session.number > after]
         most = _least(self._request.sessions, len(numbers))

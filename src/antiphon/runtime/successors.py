@@ -12,9 +12,9 @@ what it sent last, and the daemon may not have read that yet.
 
 from collections.abc import Callable, Mapping
 
-from antiphon.core.groups.sessions import Sessions
 from antiphon.runtime.answers import Frames
 from antiphon.runtime.connection import Connection, Phase
+from antiphon.runtime.serving import ServedSessions
 
 PATIENCE_US = 5_000_000
 PATIENCE_MAX_US = 30_000_000
@@ -26,7 +26,7 @@ class Successors:
     """The connections that wait for a name, in the order of asking."""
 
     def __init__(
-        self, sessions: Sessions, connections: Mapping[int, Connection], flows: Callable[[], bool]
+        self, sessions: ServedSessions, connections: Mapping[int, Connection], flows: Callable[[], bool]
     ) -> None:
         """`flows` tells whether messages flow, so that a session can end."""
         self._sessions = sessions

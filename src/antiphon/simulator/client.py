@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from antiphon.config import Settings
-from antiphon.core.node import Node
 from antiphon.service import Service
 from antiphon.trace import Event, Identity, LockState, Record, ViewNumber, chosen, delivered_as
 from antiphon.trace.bearers import Bearers
+from antiphon.trace.feeds import number_of
 from antiphon.trace.watcher import SERVICE_WORDS
-from antiphon.types import DELIVERIES, Lock, LockCause, LockChanged, Message, Resilience, ViewId
+from antiphon.types import DELIVERIES, Lock, LockCause, LockChanged, Message, Resilience, View
 from antiphon.wire import bundle, frames
 from antiphon.wire.calls import CallMark, encode_mark, mark_of
 from antiphon.wire.extensions import CALL, Extension
@@ -28,6 +28,7 @@ from antiphon.wire.resilience import extension
 
 if TYPE_CHECKING:
     from antiphon.simulator.calling import Calling
+    from antiphon.simulator.machine import Driven
 
 Delivery = tuple[Identity, str, tuple[str, ...], int, int]
 """One message of a bundle as the trace tells it: identity, service, groups, checksum, lts."""
@@ -44,6 +45,8 @@ class MarkedDelivery(Struct, frozen=True):
 Output = list[Delivery] | MarkedDelivery | frames.FromDaemon
 Request = frames.Join | frames.Leave | frames.AskLock | frames.Unlock | bytearray
 POOL_BYTES = 1 << 20
+MARKED_MAX = 65_536
+"""Messages of calls that the daemon may still refuse to send."""
 
 
 @lru_cache(maxsize=1)
@@ -86,16 +89,12 @@ def read_frame(frame: bytes | bytearray | memoryview) -> Output:
     return deliveries
 
 
-def _number(view: ViewId) -> ViewNumber:
-    return (view.epoch, view.branch, view.lts, view.daemon)
-
-
 class Client:
     """One session, from its connect to its end."""
 
     def __init__(
         self,
-        node: Node,
+        node: "Driven",
         daemon: str,
         welcome: frames.Welcome,
         settings: Settings,
@@ -105,10 +104,12 @@ class Client:
     ) -> None:
         self.name = welcome.name
         """Its private name, which another session may have after it."""
-        self.process = bearers.born(welcome.name, (node.me, node.incarnation, welcome.session))
+        self.process = bearers.born(welcome.name, (welcome.daemon_number, node.incarnation, welcome.session))
         self._bearers = bearers
         self.session = welcome.session
         self.open = True
+        self.forbidden: frozenset[str] = frozenset()
+        """Groups that it may neither join nor send to."""
         self.daemon = daemon
         self._daemon_number = welcome.daemon_number
         self._node = node
@@ -141,13 +142,17 @@ class Client:
         self._names_of: dict[tuple[str, ...], bytes] = {}
         self.calling: Calling | None = None
         """What it has to do with calls, if anything."""
+        self._marked: deque[tuple[Record, CallMark]] = deque(maxlen=MARKED_MAX)
 
     # What the application asks ----------------------------------------------------------------------------
 
     def join(self, group: str, minimum: int = 0, delivery: str = "") -> None:
+        self._chosen.setdefault(group, deque()).append(delivery)
+        if group in self.forbidden:
+            self._ask(frames.Join(group, minimum, DELIVERIES[delivery] if delivery else 0), [])
+            return
         self.joining.add(group)
         self.wanted.add(group)
-        self._chosen.setdefault(group, deque()).append(delivery)
         record = self._record(Event.JOIN, (group,))
         record.minimum = minimum
         record.delivery = delivery
@@ -201,6 +206,7 @@ class Client:
         record = self._record(Event.SEND, groups)
         record.service = SERVICE_WORDS[service]
         record.checksum = zlib.crc32(body)
+        self._marked.append((record, mark))
         self._ask(frame, [record])
 
     def note_call(
@@ -212,14 +218,14 @@ class Client:
         checksum: int,
         mode: str,
         peer: str,
-        is_own: bool,
+        state: str,
     ) -> None:
         """Put into the trace what this client has done with a call."""
         record = self._record(event, (group,))
         record.views = self._views(record.groups)
         record.position, record.time_us = len(self._records), self._now_us
         record.call, record.person, record.checksum = call, person, checksum
-        record.service, record.peer, record.state = mode, peer, "own" if is_own else ""
+        record.service, record.peer, record.state = mode, peer, state
         self._records.append(record)
 
     def _ask(self, request: Request, records: list[Record]) -> None:
@@ -250,8 +256,8 @@ class Client:
             request, records = self._requests.popleft()
             for record in records:
                 self._note(record, now_us)
-            if isinstance(request, frames.AskLock | frames.Unlock):
-                self._sequence += 1  # as joins and leaves
+            if not records:  # a lock, or a join that is going to be refused: they have a number, too
+                self._sequence += 1
             if isinstance(request, bytearray):
                 self._node.submit(self.session, (request,), node_now_us)
             else:
@@ -266,8 +272,12 @@ class Client:
         record.views = self._views(record.groups)
         self._sequence += 1  # joins and leaves have their place among a session's messages
         if record.event is Event.SEND:
-            record.message = (self._daemon_number, self._node.incarnation, self.session, self._sequence)
+            record.message = self._identity(self._sequence)
         self._records.append(record)
+
+    def _identity(self, sequence: int) -> Identity:
+        """The message of this session with a number."""
+        return (self._daemon_number, self._node.incarnation, self.session, sequence)
 
     def take(self, output: Output, now_us: int) -> None:
         """The application reads one frame."""
@@ -280,17 +290,17 @@ class Client:
                 self.calling.message(output.mark, output.message, now_us)
         elif isinstance(output, frames.ViewFrame):
             view = output.view
-            meant = partial(self._bearers.meant, self.daemon, view)
+            meant = partial(self._meant, view)
             if view.group not in self.views:
                 self._choices[view.group] = self._chosen[view.group].popleft()
-            self.views[view.group] = _number(view.id)
+            self.views[view.group] = number_of(view.id)
             self.joining.discard(view.group)
             self._views_of.clear()
             self._processes[view.group] = dict(zip(view.members, meant(view.members), strict=True))
             self._records.append(
                 Record(
                     len(self._records), now_us, Event.VIEW, self.daemon, self.process,
-                    (view.group,), (_number(view.id),),
+                    (view.group,), (number_of(view.id),),
                     members=meant(view.members),
                     transitional=meant(view.transitional),
                     changed=meant(view.changed), cause=view.cause.value,
@@ -305,14 +315,20 @@ class Client:
             self._take_lock(output.change, now_us)
             if self.calling is not None:
                 self.calling.lock(output.change, now_us)
+        elif isinstance(output, frames.Denied):
+            assert output.group in self.forbidden, f"{self.process} was denied {output}"
         elif isinstance(output, frames.NotSent):
-            pass  # its daemon has written it down
+            # Its daemon has written it down.
+            assert not output.reason or output.group in self.forbidden, f"{self.process} was told {output}"
+            if self.calling is not None:
+                for group, mark in self._refused(output):
+                    self.calling.not_sent(group, mark)
         elif isinstance(output, frames.SignalFrame):
             signal = output.signal
             self._records.append(
                 Record(
                     len(self._records), now_us, Event.TRANSSIG, self.daemon, self.process,
-                    (signal.group,), (_number(signal.id),),
+                    (signal.group,), (number_of(signal.id),),
                 )
             )  # fmt: skip
         elif isinstance(output, frames.LeftFrame):
@@ -323,7 +339,7 @@ class Client:
             self._records.append(
                 Record(
                     len(self._records), now_us, Event.LEFT, self.daemon, self.process,
-                    (left.group,), (_number(left.id),),
+                    (left.group,), (number_of(left.id),),
                 )
             )  # fmt: skip
             if self.calling is not None:
@@ -331,13 +347,26 @@ class Client:
         else:
             raise AssertionError(f"{self.process} was told {output}")
 
+    def _meant(self, view: View, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The processes that a view means by `names`."""
+        return self._bearers.meant(self.daemon, view, names)
+
+    def _refused(self, refusal: frames.NotSent) -> list[tuple[str, CallMark]]:
+        """The messages of calls among those that were not sent, each with the group that it was for."""
+        numbers = range(refusal.sequence, refusal.sequence + refusal.count)
+        return [
+            (record.groups[0], mark)
+            for record, mark in self._marked
+            if record.message is not None and record.message[3] in numbers
+        ]
+
     def _take_lock(self, change: LockChanged, now_us: int) -> None:
         if change.cause is not LockCause.ASKED and change.session == self.name:
             self.locks.discard((change.group, change.lock.name))
         self._records.append(
             Record(
                 len(self._records), now_us, Event.LOCK, self.daemon, self.process,
-                (change.group,), (_number(change.id),),
+                (change.group,), (number_of(change.id),),
                 changed=(self._processes[change.group].get(change.session, change.session),),
                 cause=change.cause.value, locks=(self._lock_state(change.group, change.lock),),
             )

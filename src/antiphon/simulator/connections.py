@@ -10,7 +10,7 @@ has and then tells the other end, or resets the connection, and with it whatever
 be lost, and is then repeated only when something comes in for the connection.
 """
 
-from collections import deque
+from collections import Counter, deque
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -54,13 +54,16 @@ class End:
     def __init__(self, connections: "Connections", place: int, far: int) -> None:
         self.place = place
         """The number of its machine."""
+        self.far = far
+        """The number of the other machine."""
+        self.is_called = False
+        """Whether the other machine has called this one."""
         self.remote: End | None = None
         self.is_established = False
         self.is_over = False
         """Whether the other side has nothing more to say."""
         self.unread_bytes = 0
         self._connections = connections
-        self._far = far
         self._is_closed = False  # by its process
         self._is_dead = False  # the kernel has forgotten it
         # Sending
@@ -130,12 +133,12 @@ class End:
         """The word has come to the other machine."""
         connections = self._connections
         if self.remote is None:
-            if not connections.is_listening(self._far):
+            if not connections.is_listening(self.far):
                 connections.answer(self, self._reset, "connection refused")
                 return
-            self.remote = End(connections, self._far, self.place)
+            self.remote = End(connections, self.far, self.place)
             self.remote.remote = self
-            self.remote.is_established = True
+            self.remote.is_called = self.remote.is_established = True
             connections.tell(self.remote, "called")
         connections.answer(self, self._establish)
 
@@ -177,6 +180,8 @@ class End:
     def _transmit(self, number: int) -> None:
         segment = self._flying[number]
         segment.attempts += 1
+        if segment.attempts > 1:
+            self._connections.repairs[self.place] += 1
         segment.again_us = self._connections.now_us
         remote = self.remote
         assert remote is not None
@@ -273,8 +278,10 @@ class Connections:
         self.random = random
         self.give_up_us = max(GIVE_UP_MIN_US, GIVE_UP_SUSPICIONS * world.config.settings.timing().suspect_us)
         self._world = world
-        self.ends: list[dict[End, None]] = [{} for _ in range(world.config.daemon_count)]
+        self.ends: list[dict[End, None]] = [{} for _ in range(world.places)]
         """Those that the process of each machine has, or is about to have."""
+        self.repairs: Counter[int] = Counter()
+        """How many segments each machine has sent again."""
 
     def dial(self, place: int, far: int) -> End:
         """A process calls another machine."""
@@ -290,7 +297,7 @@ class Connections:
     def hang_up(self, one: int, other: int, is_told: bool) -> None:
         """The connections between two machines break; the second is told at once, or when it speaks."""
         for end in list(self.ends[one]):
-            if end._far == other:
+            if end.far == other:
                 end.cut_off(is_told)
 
     # What ends need ---------------------------------------------------------------------------------------
@@ -300,26 +307,26 @@ class Connections:
         return self._world.now_us
 
     def is_listening(self, place: int) -> bool:
-        return self._world.hosts[place].node is not None
+        return self._world.machines[place].node is not None
 
     def tell(self, end: End, event: str, reason: str = "") -> None:
         """Something has happened that the process should know."""
-        self._world.hosts[end.place].hear(end, event, reason)
+        self._world.machines[end.place].hear(end, event, reason)
 
     def after(self, wait_us: int, action: object, *arguments: object) -> None:
         self._world.schedule(self._world.now_us + wait_us, action, *arguments)  # type: ignore[arg-type]
 
     def carry(self, end: End, data: bytes, action: object, *arguments: object) -> None:
         """Do something at the far end when a segment comes there, if it does."""
-        self._carry(end.place, end._far, data or bytes(CONTROL_BYTES), action, arguments)
+        self._carry(end.place, end.far, data or bytes(CONTROL_BYTES), action, arguments)
 
     def control(self, end: End, action: object, *arguments: object) -> None:
         """Do something at the far end when a segment without data comes there."""
-        self._carry(end.place, end._far, bytes(CONTROL_BYTES), action, arguments)
+        self._carry(end.place, end.far, bytes(CONTROL_BYTES), action, arguments)
 
     def answer(self, end: End, action: object, *arguments: object) -> None:
         """As `carry`, in the other direction, for an end that has no other end yet."""
-        self._carry(end._far, end.place, bytes(CONTROL_BYTES), action, arguments)
+        self._carry(end.far, end.place, bytes(CONTROL_BYTES), action, arguments)
 
     def _carry(
         self, place: int, far: int, data: bytes, action: object, arguments: tuple[object, ...]

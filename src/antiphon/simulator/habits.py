@@ -70,6 +70,10 @@ class Habits(Struct, frozen=True, omit_defaults=True):
     which repeats the calls that wait."""
     serves: bool = False
     """Whether it asks for the handlers of the groups that it joins, and answers calls."""
+    patience_us: int = 0
+    """How long its calls may wait for their answers before it gives them up; 0: for ever."""
+    forbidden: tuple[str, ...] = ()
+    """Those of its groups that it may neither join nor send to; it tries all the same."""
 
     def causal(self) -> "Habits":
         """The same habits, with every third message causal."""

@@ -4,6 +4,8 @@ The same values describe what is done to simulated daemons and what could be don
 and rules of a packet filter. Daemons are named, times are whole microseconds.
 """
 
+from typing import Literal
+
 from msgspec import Struct
 
 from antiphon.service import Service
@@ -134,6 +136,20 @@ class Usurp(Incident, frozen=True, rename={"sender": "from", "receiver": "to"}):
     times: int = 1
 
 
+class Strangers(Lasting, frozen=True):
+    """Who listens to a sealed cluster sends it what was heard: again, elsewhere, changed, or made up."""
+
+    every_us: int
+
+
+class Rekey(Incident, frozen=True):
+    """The files with keys on a daemon's machine change, and the daemon, if it runs, reads them: the next key
+    is there; or it has taken the place of the one before it, which is gone."""
+
+    daemon: str
+    step: Literal["next", "switch"]
+
+
 # Clients --------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +211,8 @@ AnyIncident = (
     | Hangup
     | Trouble
     | Usurp
+    | Strangers
+    | Rekey
     | Flood
     | Visit
     | Exodus
@@ -218,7 +236,9 @@ class Trigger(Struct, frozen=True, omit_defaults=True):
 def named(incident: AnyIncident) -> tuple[str, ...]:
     """The daemons without which an incident makes no sense."""
     match incident:
-        case Crash() | Restart() | Stop() | Pause() | Step() | Flood() | Visit() | Exodus() | Crowd():
+        case (
+            Crash() | Restart() | Stop() | Pause() | Step() | Rekey() | Flood() | Visit() | Exodus() | Crowd()
+        ):
             return (incident.daemon,)
         case Cut() | Flap() | Hangup() | Trouble():
             return incident.daemons
@@ -226,5 +246,5 @@ def named(incident: AnyIncident) -> tuple[str, ...]:
             return (incident.daemon, *incident.reached_by)
         case OneWay() | Usurp():
             return (incident.sender, incident.receiver)
-        case Partition() | Heal():
+        case Partition() | Heal() | Strangers():
             return ()

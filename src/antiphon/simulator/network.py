@@ -6,7 +6,7 @@ that arrive together are handed over as one train again some of the time, as a k
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 
 from msgspec import Struct
@@ -290,6 +290,28 @@ def _coalesced(arrivals: list[Arrival]) -> list[Arrival]:
     return trains
 
 
+class LaidPaths(dict[Pair, Path]):
+    """Paths that are laid when something goes over them for the first time."""
+
+    def __init__(self, paths: dict[Pair, Path], lay: Callable[[Pair], Path]) -> None:
+        super().__init__(paths)
+        self.when_laid: Callable[[Pair], None] | None = None
+        """Told of each new one."""
+        self._lay = lay
+
+    def get(self, pair: Pair, default: object = None) -> Path:
+        """There is a path between any two."""
+        path = super().get(pair)
+        if path is None:
+            path = self[pair] = self._lay(pair)
+            if self.when_laid is not None:
+                self.when_laid(pair)
+        return path
+
+    def __missing__(self, pair: Pair) -> Path:
+        return self.get(pair)
+
+
 class Network:
     """All paths, and what blocks some of them.
 
@@ -302,8 +324,12 @@ class Network:
         """Packets to daemons to which no path leads."""
         self.splits = 0
         """How often it was split or united."""
+        self.meter: Callable[[Pair, int, int], None] | None = None
+        """Told of all that leaves: between whom, how many packets, how many bytes."""
         self._blocks: Counter[Pair] = Counter()
         self._parts: dict[int, int] = {}
+        if isinstance(paths, LaidPaths):
+            paths.when_laid = self._look_at
 
     def carry(
         self, pair: Pair, data: bytes, stride_bytes: int, now_us: int, is_whole: bool = False
@@ -313,6 +339,8 @@ class Network:
         if path is None:
             self.astray += -(-len(data) // stride_bytes)
             return []
+        if self.meter is not None:
+            self.meter(pair, -(-len(data) // stride_bytes), len(data))
         return path.carry(data, stride_bytes, now_us, is_whole)
 
     # Faults -----------------------------------------------------------------------------------------------

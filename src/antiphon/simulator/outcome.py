@@ -40,6 +40,17 @@ class Counts(Struct):
     lost: int = 0
     duplicated: int = 0
     virtual_us: int = 0
+    cast_pieces: int = 0
+    """Pieces of casts that coordinators have multicast."""
+    cast_missed: int = 0
+    """How often an edge missed a piece."""
+    cast_requests: int = 0
+    cast_repairs: int = 0
+    """Repairs that were multicast, by anybody."""
+    cast_escalated: int = 0
+    """Pieces for which a coordinator was asked over a connection."""
+    cast_anew: int = 0
+    """How often an edge had to begin anew where it had stopped."""
 
     def add(self, other: "Counts") -> None:
         for name in Counts.__struct_fields__:
@@ -144,20 +155,29 @@ def counted(trace: Trace, stage: Stage) -> Counts:
         len(trace.records),
     )
     happened = stage.happened
+    casts: Counter[str] = Counter()
+    for edge in stage.world.edges:
+        casts += edge.casts
     return Counts(
         messages=seen[Event.SEND],
         deliveries=seen[Event.DELIVER],
         deliveries_after_change=sum(record.event is Event.DELIVER for record in trace.records[change:]),
         views=seen[Event.VIEW],
         signals=seen[Event.TRANSSIG],
-        installations=seen[Event.SVIEW] - seen[Event.RECOVER],
+        installations=seen[Event.SVIEW] - len(trace.core.of(Event.RECOVER)),
         crashes=seen[Event.CRASH],
-        restarts=seen[Event.RECOVER] - len(trace.daemons),
+        restarts=seen[Event.RECOVER] - len(trace.daemons) - len(trace.edges),
         partitions=happened["partition"] + happened["cut"] + happened["oneway"] + happened["flap"],
         packets=sum(path.sent for path in paths),
         lost=sum(path.lost for path in paths),
         duplicated=sum(path.duplicated for path in paths),
         virtual_us=stage.world.now_us,
+        cast_pieces=casts["cast: pieces"],
+        cast_missed=casts["missed"],
+        cast_requests=casts["requests"],
+        cast_repairs=casts["repairs of coordinators"] + casts["repairs of others"],
+        cast_escalated=casts["escalated"],
+        cast_anew=casts["anew"],
     )
 
 

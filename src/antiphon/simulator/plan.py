@@ -16,7 +16,7 @@ from antiphon.config import Config, DaemonConfig, LinkConfig, OrderName, Setting
 from antiphon.errors import UsageError
 from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
-from antiphon.simulator.network import AnyFault, Pair, Path
+from antiphon.simulator.network import AnyFault, LaidPaths, Pair, Path
 from antiphon.simulator.steadiness import Steady
 
 FIRST_PORT = 5_000
@@ -75,12 +75,52 @@ class Route(Struct, frozen=True, omit_defaults=True):
     back: tuple[AnyFault, ...] = ()
 
 
+NEAR_US = 200
+"""The latency between edges at one place on the map."""
+
+
+class Edge(Struct, frozen=True, omit_defaults=True):
+    """One edge: a machine of its own, from which paths lead to the machines of its attachments."""
+
+    machine: Daemon
+    attachments: tuple[str, ...]
+    """Daemons or edges, in the order in which it tries them."""
+    latency_us: int = 1_000
+    faults: tuple[AnyFault, ...] = ()
+    organises: bool = False
+    """Whether it finds its place among the other edges, to all of which there are paths then, as there are if
+    any of them is in a LAN."""
+    at: tuple[int, int] = (0, 0)
+    """Where on the map it is, in microseconds: what lies between two edges follows from this."""
+    lan: str = ""
+    """Where its multicasts go: to all edges that have the same here. Empty: it does not use multicast."""
+    shares_place: bool = False
+    """Whether it multicasts where others of its LAN do: all of them hear it then, and not its group alone."""
+    cast_faults: tuple[AnyFault, ...] = ()
+    """What multicasts suffer on the way to it."""
+
+    @property
+    def name(self) -> str:
+        """As messages and the trace have it."""
+        return self.machine.name
+
+
+class Memory(Struct, frozen=True, omit_defaults=True):
+    """How much waits for one edge; see `antiphon.limits`. What else is kept stands in the settings."""
+
+    output_bytes: int = limits.EDGE_OUTPUT_BYTES
+    cast_bytes: int = limits.CAST_KEEP_BYTES
+    cast_us: int = limits.CAST_KEEP_US
+    """What is kept of a cast, to repair it."""
+
+
 class ClientPlan(Struct, frozen=True, omit_defaults=True):
     """One client after another at a daemon."""
 
     name: str
     """How their names begin; also what their chance comes from, so it stays when others are left out."""
     daemon: str
+    """Or an edge."""
     habits: Habits
 
 
@@ -118,6 +158,10 @@ class Plan(Struct, frozen=True, omit_defaults=True):
     """What is asked of those who are well while other damage lasts."""
     peace_us: int = 0
     """How long a run goes on after the last words at least: what is to stay as it is must do so."""
+    edges: tuple[Edge, ...] = ()
+    memory: Memory = Memory()
+    is_sealed: bool = False
+    """Whether packets between daemons are sealed."""
     asks_time_us: int = 0
     """How often all daemons are asked for the time while the cluster works; 0: never."""
 
@@ -171,10 +215,36 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             one, other = (numbers[name] for name in route.link.sites)
             lay(one, other, route.latency_us, route.there, route.link.packet_base_bytes)
             lay(other, one, route.latency_us, route.back, route.link.packet_base_bytes)
+        names += [edge.name for edge in self.edges]
+        places = {name: number for number, name in enumerate(names)}
+        for edge in self.edges:
+            for name in edge.attachments:
+                lay([places[edge.name]], [places[name]], edge.latency_us, edge.faults)
+                lay([places[name]], [places[edge.name]], edge.latency_us, edge.faults)
+        if any(edge.organises or edge.lan for edge in self.edges):
+            return self._paths_between_edges(paths, len(names) - len(self.edges))
         return paths
 
+    def _paths_between_edges(self, paths: dict[Pair, Path], first: int) -> dict[Pair, Path]:
+        """Also those between edges, and between edges and daemons that are none of their first
+        attachments."""
+        names = [*(daemon.name for daemon in self.daemons()), *(edge.name for edge in self.edges)]
+
+        def lay(pair: Pair) -> Path:
+            ends = [self.edges[number - first] for number in pair if number >= first]
+            latency_us = max(edge.latency_us for edge in ends)
+            if len(ends) == 2:
+                (one_x, one_y), (other_x, other_y) = (edge.at for edge in ends)
+                latency_us = NEAR_US + abs(one_x - other_x) + abs(one_y - other_y)
+            random = self.chance(f"path {names[pair[0]]} {names[pair[1]]}")
+            return Path(latency_us, ends[-1].faults, random, self.coalesce)
+
+        return LaidPaths(paths, lay)
+
     def without(self, daemon: str) -> "Plan":
-        """The same plan for a cluster that never had this daemon; its site goes with its last daemon."""
+        """The same plan for a cluster that never had this daemon, or edge; a site goes with its last daemon,
+        and an edge with its last attachment."""
+        gone = self._gone_with(daemon)
         sites = tuple(
             structs.replace(site, daemons=tuple(other for other in site.daemons if other.name != daemon))
             for site in self.sites
@@ -185,18 +255,34 @@ class Plan(Struct, frozen=True, omit_defaults=True):
             self,
             sites=sites,
             routes=tuple(route for route in self.routes if names.issuperset(route.link.sites)),
-            clients=tuple(client for client in self.clients if client.daemon != daemon),
-            incidents=tuple(_spared(self.incidents, daemon)),
-            damage=tuple(_spared(self.damage, daemon)),
+            clients=tuple(client for client in self.clients if client.daemon not in gone),
+            incidents=tuple(_spared(self.incidents, gone)),
+            damage=tuple(_spared(self.damage, gone)),
             triggers=tuple(
                 structs.replace(trigger, incident=incident)
                 for trigger in self.triggers
-                if trigger.daemon != daemon
-                for incident in _spared((trigger.incident,), daemon)
+                if trigger.daemon not in gone
+                for incident in _spared((trigger.incident,), gone)
             ),
-            dead=tuple(name for name in self.dead if name != daemon),
+            dead=tuple(name for name in self.dead if name not in gone),
+            edges=tuple(
+                structs.replace(
+                    edge, attachments=tuple(name for name in edge.attachments if name not in gone)
+                )
+                for edge in self.edges
+                if edge.name not in gone
+            ),
             steady=None if self.steady is None else self.steady.without(daemon),
         )
+
+    def _gone_with(self, name: str) -> set[str]:
+        """This daemon or edge, and all edges that have no attachment without it."""
+        gone = {name}
+        before: set[str] = set()
+        while gone != before:
+            before = set(gone)
+            gone |= {edge.name for edge in self.edges if gone.issuperset(edge.attachments)}
+        return gone
 
     def causal(self) -> "Plan":
         """The same plan, with a third of all messages causal."""
@@ -208,6 +294,10 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         habits = (structs.replace(client.habits, resilient=1 / 3) for client in self.clients)
         clients = (structs.replace(one, habits=new) for one, new in zip(self.clients, habits, strict=True))
         return structs.replace(self, clients=tuple(clients))
+
+    def sealed(self) -> "Plan":
+        """The same plan, with packets between daemons sealed."""
+        return structs.replace(self, is_sealed=True)
 
     def ordered(self, order: OrderName | None) -> "Plan":
         """The same plan for a cluster with this order; None: with its own."""
@@ -238,14 +328,14 @@ class Plan(Struct, frozen=True, omit_defaults=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode()
 
 
-def _spared(incidents: tuple[AnyIncident, ...], daemon: str) -> list[AnyIncident]:
-    """The incidents that do not need this daemon; parts lose it."""
+def _spared(incidents: tuple[AnyIncident, ...], gone: set[str]) -> list[AnyIncident]:
+    """The incidents that do not need any of these; parts lose them."""
     kept: list[AnyIncident] = []
     for incident in incidents:
-        if daemon in named(incident):
+        if not gone.isdisjoint(named(incident)):
             continue
         if isinstance(incident, Partition):
-            parts = tuple(tuple(name for name in part if name != daemon) for part in incident.parts)
+            parts = tuple(tuple(name for name in part if name not in gone) for part in incident.parts)
             incident = structs.replace(incident, parts=tuple(part for part in parts if part))
         kept.append(incident)
     return kept

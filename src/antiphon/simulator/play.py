@@ -1,6 +1,7 @@
 """One plan, played: the cluster forms, works, is restored, says its last words and comes to rest."""
 
 from antiphon.config import Settings
+from antiphon.simulator.memory import remembering
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.restless import restless_roles
 from antiphon.simulator.stage import Stage
@@ -10,12 +11,17 @@ LOOKS = 20
 """How often buffers are looked at during the working phase."""
 STEP_US = 100_000
 STEP_MAX_US = 5_000_000
+STEP_EDGES_US = 4_870_013
+"""Where there are edges: out of step with their beats. Looks that meet the same beat on its way each time
+never find rest."""
 FORM_MAX_US = 120_000_000
 """A cluster that has not formed by then ends the run: its clients would not test what they are to test."""
 STILL_MAX_US = 300_000_000
 """Virtual time without any event after which a run that has not come to rest is judged as it stands."""
 QUIET_MAX_US = 7_200_000_000
 """Virtual time after which a run that has not come to rest is judged, whatever happens."""
+EDGES_GRACE_US = 4_000_000
+"""A connection of an edge repeats what was lost for so long, or is lost, and the edge goes on elsewhere."""
 RESTORED_MIN_US = 30_000_000
 NOTICE_SUSPICIONS = 3
 
@@ -32,7 +38,7 @@ def bound_us(settings: Settings) -> int:
 
 def play(plan: Plan) -> Stage:
     """The run alone, without a verdict."""
-    with restless_roles(plan.has_restless_roles):
+    with restless_roles(plan.has_restless_roles), remembering(plan.memory):
         stage = Stage(plan)
         perform(stage)
     return stage
@@ -84,9 +90,12 @@ def _come_to_rest(world: World, parts: list[tuple[int, ...]], limit_us: int) -> 
     together, or do not stay so, there is no rest to wait for.
     """
     grace_us = 500_000 + 8 * max((path.latency_us for path in world.network.paths.values()), default=0)
+    if world.edges:
+        grace_us += EDGES_GRACE_US
     end_us = world.now_us + QUIET_MAX_US
     still_us = formed_us = world.now_us
     step_us = STEP_US
+    step_max_us = STEP_EDGES_US if world.edges else STEP_MAX_US
     while world.now_us < min(end_us, still_us + STILL_MAX_US, formed_us + limit_us):
         events = len(world.records)
         world.run(world.now_us + step_us)
@@ -99,8 +108,14 @@ def _come_to_rest(world: World, parts: list[tuple[int, ...]], limit_us: int) -> 
             world.run(world.now_us + grace_us)
             if len(world.records) == events and _rests(world, parts):
                 return
-        step_us = min(step_us * 2, STEP_MAX_US)
+        step_us = min(step_us * 2, step_max_us)
 
 
 def _rests(world: World, parts: list[tuple[int, ...]]) -> bool:
-    return not world.is_busy and world.has_formed(parts) and world.look() and world.is_quiet
+    if (
+        world.is_busy
+        or not world.has_formed(parts)
+        or not all(edge.is_fed for edge in world.edges_in_reach())
+    ):
+        return False
+    return world.look() and world.is_quiet

@@ -30,13 +30,15 @@ def run_seed(
     causal: bool = False,
     resilience: bool = False,
     site_protocol: SiteProtocols | None = None,
+    sealed: bool = False,
 ) -> Outcome:
     """One run and its verdict; an exception inside it is part of the outcome. With `order` all daemons have
     that one, whatever the scenario says; with `causal` a third of all messages is causal; with `resilience`
-    a third of the agreed ones is resilient; with `site_protocol` sites with several daemons have that one."""
+    a third of the agreed ones is resilient; with `site_protocol` sites with several daemons have that one;
+    with `sealed` packets between daemons are sealed."""
     if scenario not in SCENARIOS:
         plan_of(scenario, seed)  # says which are known
-    make = partial(_varied, scenario, seed, order, causal, resilience, site_protocol)
+    make = partial(_varied, scenario, seed, order, causal, resilience, site_protocol, sealed)
     return _judged(make, seed, scenario, trace_dir)
 
 
@@ -47,9 +49,11 @@ def _varied(
     causal: bool,
     resilience: bool,
     site_protocol: SiteProtocols | None,
+    sealed: bool,
 ) -> Plan:
     plan = plan_of(scenario, seed).ordered(order).inside(site_protocol)
     plan = plan.causal() if causal else plan
+    plan = plan.sealed() if sealed else plan
     return plan.resilient() if resilience else plan
 
 
@@ -75,7 +79,8 @@ def _judged(make: Callable[[], Plan], seed: int, scenario: str, trace_dir: Path 
         sites = tuple(site.name for site in plan.sites for _ in site.daemons)
         order = plan.settings.order
         take_back(stage.world.records)
-        trace = Trace(scenario, seed, daemons, stage.world.records, sites=sites, order=order)
+        edges = tuple(edge.name for edge in plan.edges)
+        trace = Trace(scenario, seed, daemons, stage.world.records, sites=sites, order=order, edges=edges)
         if trace_dir is not None:
             trace.write(trace_dir)
         violations = tuple(judge(trace))
@@ -111,6 +116,7 @@ def run_seeds(
     causal: bool = False,
     resilience: bool = False,
     site_protocol: SiteProtocols | None = None,
+    sealed: bool = False,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Summary:
     """Many runs, `jobs` at a time; `progress` hears of each in the order of the seeds."""
@@ -124,6 +130,7 @@ def run_seeds(
         causal=causal,
         resilience=resilience,
         site_protocol=site_protocol,
+        sealed=sealed,
     )
     for outcome in _outcomes(seeds, run, jobs):
         summary.add(outcome)

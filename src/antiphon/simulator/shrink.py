@@ -48,7 +48,7 @@ def shrink(
     was_larger: Plan | None = None
     while plan is not was_larger:
         was_larger = plan
-        for less in (_fewer_incidents, _fewer_daemons, _fewer_clients, _calmer):
+        for less in (_fewer_incidents, _fewer_edges, _fewer_daemons, _fewer_clients, _calmer):
             candidates = less(plan)
             while (smaller := next(candidates, None)) is not None:
                 if monotonic() > until_s:
@@ -73,6 +73,11 @@ def _tried(run: Callable[[Plan], Outcome], plan: Plan) -> Outcome | None:
 def _fewer_incidents(plan: Plan) -> Iterator[Plan]:
     for name in ("incidents", "triggers", "damage", "dead"):
         yield from _with_fewer(plan, name)
+
+
+def _fewer_edges(plan: Plan) -> Iterator[Plan]:
+    for edge in reversed(plan.edges):
+        yield plan.without(edge.name)
 
 
 def _fewer_daemons(plan: Plan) -> Iterator[Plan]:

@@ -23,15 +23,18 @@ from antiphon.simulator.incidents import (
     OneWay,
     Partition,
     Pause,
+    Rekey,
     Restart,
     Step,
     Stop,
+    Strangers,
     Trigger,
     Trouble,
     Twin,
     Usurp,
     Visit,
 )
+from antiphon.simulator.key_files import settle_keys
 from antiphon.simulator.network import Pair
 from antiphon.simulator.plan import Plan
 from antiphon.simulator.workload import Actor, Names
@@ -47,7 +50,9 @@ class Stage:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.world = World(plan.config(), plan.daemons(), plan.paths(), plan.chance)
+        self.world = World(
+            plan.config(), plan.daemons(), plan.paths(), plan.chance, plan.edges, is_sealed=plan.is_sealed
+        )
         self.happened: Counter[str] = Counter()
         """How many incidents of each kind took effect."""
         self.is_over = False
@@ -59,7 +64,7 @@ class Stage:
         """Triggers that wait, with what they have seen."""
         self._healed = 0
         self._visits = 0
-        self._number = {name: number for number, name in enumerate(self.world.config.daemon_names)}
+        self._number = {host.name: host.number for host in self.world.machines}
 
     def begin(self) -> None:
         """The working phase begins: clients come, incidents are planned."""
@@ -92,12 +97,20 @@ class Stage:
         """Everything is healed, except for the damage that stays; the parts that can then form."""
         world = self.world
         world.twins.end_all()
+        if world.strangers is not None:
+            settle_keys(world.hosts)
         for host in world.hosts:
             host.resume()
             if host.name in self.plan.dead or host.is_leaving:
                 host.crash()
             if host.name not in self.plan.dead:
                 host.start()
+        for edge in world.edges:
+            edge.resume()
+            if edge.name in self.plan.dead:
+                edge.crash()
+            else:
+                edge.start()
         self._heal()
         for incident in self.plan.damage:
             self._happen(incident)
@@ -129,13 +142,13 @@ class Stage:
         self.happened[type(incident).__name__.lower()] += 1
         match incident:
             case Crash():
-                self.world.hosts[self._number[incident.daemon]].crash()
+                self.world.machines[self._number[incident.daemon]].crash()
             case Restart():
-                self.world.hosts[self._number[incident.daemon]].start(incident.step_us, incident.uptime_us)
+                self.world.machines[self._number[incident.daemon]].start(incident.step_us, incident.uptime_us)
             case Stop():
                 self._stop(incident)
             case Pause():
-                self.world.hosts[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
+                self.world.machines[self._number[incident.daemon]].pause(incident.for_us or FOR_EVER_US)
             case Step():
                 self._step(incident)
             case Twin():
@@ -158,6 +171,10 @@ class Stage:
                 self._trouble(incident)
             case Usurp():
                 self._usurp(incident, incident.times)
+            case Strangers():
+                self._strike(incident, self.world.now_us + (incident.for_us or FOR_EVER_US))
+            case Rekey():
+                self.world.hosts[self._number[incident.daemon]].key_files.change(incident.step)
             case Flood():
                 self._flood(incident)
             case Visit():
@@ -166,7 +183,7 @@ class Stage:
                 self._crowd(incident)
             case Exodus():
                 number = self._number[incident.daemon]
-                for client in list(self.world.hosts[number].clients.values()):
+                for client in list(self.world.machines[number].clients.values()):
                     self._end_visit(number, client, False)
 
     def _stop(self, incident: Stop) -> None:
@@ -256,11 +273,24 @@ class Stage:
         sender, receiver = self._number[incident.sender], self._number[incident.receiver]
         data = usurping(self.world.node(receiver), sender)
         if data is not None:
-            records = self.world.records
-            records.append(Record(len(records), self.world.now_us, Event.FORGED, incident.receiver))
-            path = self.world.network.paths[sender, receiver]
-            self.world.hosts[receiver].arrive(path, data, len(data))
+            self._forged(incident.receiver, sender, receiver, data)
         self._later(incident.every_us, partial(self._usurp, incident, times - 1))
+
+    def _forged(self, name: str, sender: int, receiver: int, data: bytes) -> None:
+        """A packet that its sender did not send has come; where packets are sealed, it must not count."""
+        world = self.world
+        if world.strangers is not None:
+            world.strangers.usurp(world.hosts[receiver], sender, data)
+            return
+        world.records.append(Record(len(world.records), world.now_us, Event.FORGED, name))
+        world.hosts[receiver].arrive(world.network.paths[sender, receiver], data, len(data))
+
+    def _strike(self, incident: Strangers, until_us: int) -> None:
+        world = self.world
+        if self.is_over or world.strangers is None or world.now_us >= until_us:
+            return
+        world.strangers.strike()
+        world.schedule(world.now_us + incident.every_us, self._strike, incident, until_us)
 
     def _heal(self) -> None:
         self._healed += 1
@@ -281,7 +311,7 @@ class Stage:
     def _flood(self, incident: Flood) -> None:
         world = self.world
         number = self._number[incident.daemon]
-        clients = list(world.hosts[number].clients.values())
+        clients = list(world.machines[number].clients.values())
         if not clients:
             return
         random = world.chance(f"flood {incident.at_us} {incident.daemon}")
@@ -338,7 +368,7 @@ class Stage:
     def last_words(self) -> None:
         """Every client sends a last message of each service to each of its groups."""
         world = self.world
-        for host in world.hosts:
+        for host in world.machines:
             for client in list(host.clients.values()):
                 for group in sorted(client.wanted):
                     for service in LAST_SERVICES:

@@ -16,7 +16,8 @@ class HostStreams:
 
     def __init__(self, config: "Config", number: int, node: Node, connections: Connections) -> None:
         peers = config.stream_peers_of(number)
-        self.exchange = Exchange(number, config.digest, node.incarnation, peers, node.streams)
+        proofs = None if node.seal is None else node.seal.proofs
+        self.exchange = Exchange(number, config.digest, node.incarnation, peers, node.streams, proofs)
         self._number = number
         self._connections = connections
         self._ends: dict[Channel, End] = {}

@@ -45,7 +45,10 @@ class Actor:
         self._call_random: Random | None = None
         if habits.calls:
             self._call_random = world.chance(f"calls of client {name}")
-            self._calling = Calling(name, self._call_random, serves=habits.serves, views=habits.views)
+            self._calling = Calling(
+                name, self._call_random, serves=habits.serves, views=habits.views,
+                patience_us=habits.patience_us,
+            )  # fmt: skip
 
     def start(self, from_us: int, within_us: int) -> None:
         """It comes at the time of its habits, or else at any within the given span."""
@@ -94,8 +97,9 @@ class Actor:
     def _ask(self, name: str) -> Client | None:
         habits = self._habits
         return self._world.connect(
-            self._daemon, name, habits.priority, habits.read_bytes_per_s, habits.views, habits.slow
-        )
+            self._daemon, name, habits.priority, habits.read_bytes_per_s, habits.views, habits.slow,
+            habits.forbidden,
+        )  # fmt: skip
 
     def _begin(self, client: Client, random: Random) -> None:
         habits = self._habits
@@ -117,7 +121,7 @@ class Actor:
         if not self._habits.inherits or self._heirs.random() >= self._habits.inherits:
             return None
         used = {client.name for client in self._world.clients}
-        daemon = self._world.config.daemon_names[self._daemon]
+        daemon = self._world.machines[self._daemon].name
         free = [name for name in self._names.get(self._daemon, ()) if private_name(name, daemon) not in used]
         return self._heirs.choice(free) if free else None
 
@@ -140,9 +144,9 @@ class Actor:
         random = self._random
         habits = self._habits
         if self._calling is not None and self._call_random is not None:
-            self._calling.work()
+            self._calling.work(self._world.now_us)
             if self._call_random.random() < habits.calls:
-                self._calling.call(self._call_random.choice(habits.groups))
+                self._calling.call(self._call_random.choice(habits.groups), self._world.now_us)
                 self._world.settle(self._daemon)
                 return
         if habits.locking and self._locking.random() < habits.locking:

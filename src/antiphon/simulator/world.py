@@ -5,7 +5,7 @@ seed alone.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
 
@@ -13,10 +13,14 @@ from antiphon.config import Config
 from antiphon.core.node import Node
 from antiphon.simulator.client import Client
 from antiphon.simulator.connections import Connections
+from antiphon.simulator.edge_host import EdgeHost
+from antiphon.simulator.guests import Guests
 from antiphon.simulator.host import Host
+from antiphon.simulator.machine import Driven, Machine
 from antiphon.simulator.network import Network, Pair, Path
-from antiphon.simulator.plan import Daemon
+from antiphon.simulator.plan import Daemon, Edge
 from antiphon.simulator.steadiness import Steady
+from antiphon.simulator.strangers import Strangers
 from antiphon.simulator.twins import Twins
 from antiphon.trace import Event, Record
 from antiphon.trace.bearers import Bearers
@@ -34,24 +38,40 @@ class World:
         daemons: list[Daemon],
         paths: dict[Pair, Path],
         chance: Callable[[str], Random],
+        edges: tuple[Edge, ...] = (),
+        *,
+        is_sealed: bool = False,
     ) -> None:
         self.now_us = 0
         self.chance = chance
         """A generator for one thing by its name; those of others do not depend on it."""
         self.config = config
         self.records: list[Record] = []
+        self.strangers = Strangers(self) if is_sealed else None
+        """Who listens, where packets are sealed."""
         self.network = Network(paths)
+        self.places = len(daemons) + len(edges)
+        """How many machines there are."""
         self.connections = Connections(self, chance("connections"))
         self.bearers = Bearers()
         self.cells: Counter[tuple[str, str]] = Counter()
         """How often a daemon in a state of the membership met an event."""
         self.when_entered: Callable[[int, str], None] | None = None
         """Hears of each state that a daemon enters; it may plan something, and do nothing at once."""
+        self._numbers = {
+            daemon.name: number for number, daemon in enumerate([*daemons, *(edge.machine for edge in edges)])
+        }
         self.hosts = [Host(self, number, daemon) for number, daemon in enumerate(daemons)]
+        self.edges = [EdgeHost(self, number, edge) for number, edge in enumerate(edges, len(daemons))]
         self.twins = Twins(self, Host)
+        self.cast_paths: dict[Pair, Path] = {}
+        """The ways of multicasts, laid when they are needed."""
+        self._lans: dict[str, list[EdgeHost]] = {}
+        for one in self.edges:
+            self._lans.setdefault(one.edge.lan, []).append(one)
         self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._serial = 0
-        for host in self.hosts:
+        for host in self.machines:
             self.schedule(host.daemon.starts_us, host.start)
 
     # Time -------------------------------------------------------------------------------------------------
@@ -78,6 +98,21 @@ class World:
             action(*arguments)
         self.now_us = max(self.now_us, until_us)
 
+    # The machines -----------------------------------------------------------------------------------------
+
+    @property
+    def machines(self) -> Sequence[Host | EdgeHost]:
+        """Those of daemons, then those of edges, by their places in the network."""
+        return [*self.hosts, *self.edges] if self.edges else self.hosts
+
+    def number_of(self, name: str) -> int:
+        """The place of a daemon or an edge in the network."""
+        return self._numbers[name]
+
+    def guests_of(self, machine: Machine, node: Driven) -> Guests | None:
+        """For the edges at a process that starts, if there are any edges at all."""
+        return Guests(self, machine, node) if self.edges else None
+
     # Between the machines ---------------------------------------------------------------------------------
 
     def carry(self, sender: int, receiver: int, data: bytes, stride_bytes: int, is_whole: bool) -> None:
@@ -87,6 +122,23 @@ class World:
             path = self.network.paths[pair]
             for host in self.twins.reached(sender, receiver):
                 self.schedule(time_us, host.arrive, path, packets, size)
+
+    def cast(self, sender: EdgeHost, place: str, data: bytes) -> None:
+        """A datagram is multicast in the LAN of an edge."""
+        for host in self._lans[sender.edge.lan]:
+            if host is sender or not host.hears(place):
+                continue
+            pair = (sender.number, host.number)
+            plain = self.network.paths.get(pair)
+            if plain is None:
+                continue
+            path = self.cast_paths.get(pair)
+            if path is None:
+                random = self.chance(f"cast {sender.name} {host.name}")
+                path = self.cast_paths[pair] = Path(plain.latency_us, host.edge.cast_faults, random, 0.0)
+            path.is_open = plain.is_open
+            for time_us, packet, _ in path.carry(data, len(data), self.now_us):
+                self.schedule(time_us, host.arrive, packet)
 
     def hang_up(self, one: int, other: int, is_told: bool) -> None:
         """The connection between two daemons breaks; the second one learns of it at once, or when it says
@@ -108,22 +160,24 @@ class World:
         read_bytes_per_s: int = 0,
         views: bool = True,
         slow: str = "",
+        forbidden: tuple[str, ...] = (),
     ) -> Client | None:
-        """A new session, if the daemon will have it now."""
-        return self.hosts[number].connect(name, priority, read_bytes_per_s, views, slow)
+        """A new session, if the daemon will have it now; it may neither join nor send to the groups that are
+        `forbidden`."""
+        return self.machines[number].connect(name, priority, read_bytes_per_s, views, slow, forbidden)
 
     def settle(self, number: int) -> None:
         """Clients of this daemon have new requests."""
-        self.hosts[number].settle()
+        self.machines[number].settle()
 
     def disconnect(self, number: int, client: Client, graceful: bool) -> None:
         """End a session from its own side."""
-        self.hosts[number].disconnect(client, graceful)
+        self.machines[number].disconnect(client, graceful)
 
     @property
     def clients(self) -> list[Client]:
         """All open sessions."""
-        return [client for host in self.hosts for client in host.clients.values()]
+        return [client for host in self.machines for client in host.clients.values()]
 
     # Looking ----------------------------------------------------------------------------------------------
 
@@ -140,6 +194,30 @@ class World:
         """What they are called."""
         return tuple(self.config.daemon_names[daemon] for daemon in daemons)
 
+    def edges_in_reach(self) -> list[EdgeHost]:
+        """The edges that run and have an attachment that runs and that they can reach, or that can be reached
+        from there."""
+        found: dict[int, EdgeHost] = {}
+        alive = set(self.alive)
+        while True:
+            new = {
+                host.number: host
+                for host in self.edges
+                if host.node is not None and host.number not in found and self._reaches(host, alive)
+            }
+            if not new:
+                return list(found.values())
+            found |= new
+            alive |= new.keys()
+
+    def _reaches(self, host: EdgeHost, alive: set[int]) -> bool:
+        paths = self.network.paths
+        numbers = [self.number_of(name) for name in host.edge.attachments]
+        return any(
+            number in alive and paths[host.number, number].is_whole and paths[number, host.number].is_whole
+            for number in numbers
+        )
+
     def has_formed(self, parts: list[tuple[int, ...]]) -> bool:
         """Whether the daemons of each part are in one view of exactly that part, and messages flow."""
         for part in parts:
@@ -155,14 +233,14 @@ class World:
     def look(self) -> bool:
         """Put the state of every daemon's buffers into the trace; whether all of them are empty."""
         empty = True
-        for host in self.hosts:
+        for host in self.machines:
             empty = host.look() and empty
         return empty
 
     @property
     def is_busy(self) -> bool:
         """Whether a daemon has events to handle, or a client waits for its daemon or has output to read."""
-        return any(host.has_work for host in self.hosts)
+        return any(host.has_work for host in self.machines)
 
     @property
     def is_quiet(self) -> bool:
@@ -184,5 +262,6 @@ class World:
             Record(
                 len(self.records), self.now_us, Event.RESTORED, "",
                 parts=tuple(self.names(part) for part in parts), bound_us=bound_us,
+                members=tuple(host.name for host in self.edges_in_reach()),
             )
         )  # fmt: skip

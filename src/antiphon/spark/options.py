@@ -11,6 +11,8 @@ from msgspec import Struct
 from antiphon import limits
 from antiphon.client._opening import addresses
 from antiphon.errors import UsageError
+from antiphon.runtime.credentials import CredentialFiles, files_of_environment
+from antiphon.runtime.tls import Tls
 from antiphon.service import Service
 from antiphon.types import BatchStamp, check_destination, check_group, check_name, check_stamp
 
@@ -25,12 +27,19 @@ _READING = {
     "timeoutseconds",
 }  # fmt: skip
 _WRITING = {"address", "group", "service", "name", "query", "batch", "timeoutseconds"}
+_SHOWING = {"tlsca", "tlscertificate", "tlskey", "tlsservername", "tokenfile"}
+"""Of both: names of files; a token itself would stand in plans, logs and pages of Spark."""
 _OF_SPARK = {"checkpointlocation", "path", "queryname", "outputmode"}
 """What Spark hands to every source and sink."""
 _SPELLED = {
     "maxrowspertrigger": "maxRowsPerTrigger",
     "failondataloss": "failOnDataLoss",
     "timeoutseconds": "timeoutSeconds",
+    "tlsca": "tlsCa",
+    "tlscertificate": "tlsCertificate",
+    "tlskey": "tlsKey",
+    "tlsservername": "tlsServerName",
+    "tokenfile": "tokenFile",
 }
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
@@ -49,6 +58,8 @@ class Reading(Struct, frozen=True):
     fails_on_data_loss: bool = True
     timeout_s: float = 60.0
     """How long a journal that does not answer is asked again, before another one is, or the query fails."""
+    files: CredentialFiles = CredentialFiles()
+    """What shows a journal who reads: files that driver and executors have."""
 
 
 class Writing(Struct, frozen=True):
@@ -64,16 +75,19 @@ class Writing(Struct, frozen=True):
     batch: int | None = None
     timeout_s: float = 60.0
     """How long to look for a daemon that takes the messages."""
+    files: CredentialFiles = CredentialFiles()
+    """What shows a daemon who writes: files that the executors have."""
 
 
 def check_options(options: Mapping[str, str]) -> tuple[Reading, Writing]:
     """Both sides of the options, which Spark gives before it says whether it will read or write."""
     given = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
     for name in given:
-        if name not in _READING | _WRITING:
-            known = ", ".join(sorted(_SPELLED.get(one, one) for one in _READING | _WRITING))
+        if name not in _READING | _WRITING | _SHOWING:
+            known = ", ".join(sorted(_SPELLED.get(one, one) for one in _READING | _WRITING | _SHOWING))
             raise UsageError(f"antiphon: unknown option {name!r}; known are {known}")
     timeout_s = _option(given, "timeoutseconds", _seconds, 60.0)
+    files = _files(given)
     reading = Reading(
         endpoints=_option(given, "endpoint", _endpoints, ()),
         groups=_option(given, "groups", _groups, None),
@@ -83,6 +97,7 @@ def check_options(options: Mapping[str, str]) -> tuple[Reading, Writing]:
         partitions=_option(given, "partitions", _positive, os.cpu_count() or 1),
         fails_on_data_loss=_option(given, "failondataloss", _yes_or_no, True),
         timeout_s=timeout_s,
+        files=files,
     )
     writing = Writing(
         addresses=_option(given, "address", addresses, None),
@@ -92,6 +107,7 @@ def check_options(options: Mapping[str, str]) -> tuple[Reading, Writing]:
         query=_option(given, "query", _query, ""),
         batch=_option(given, "batch", _number, None),
         timeout_s=timeout_s,
+        files=files,
     )
     return reading, writing
 
@@ -108,6 +124,18 @@ def _option(
         raise UsageError(f"antiphon: option {_SPELLED.get(name, name)}: {error}") from None
 
 
+def _files(given: Mapping[str, str]) -> CredentialFiles:
+    """The files that the options name, and otherwise those of the driver's environment."""
+    found = files_of_environment()
+    tls = Tls(
+        given.get("tlsca", found.tls.ca),
+        given.get("tlscertificate", found.tls.certificate),
+        given.get("tlskey", found.tls.key),
+        given.get("tlsservername", found.tls.server_name),
+    )
+    return CredentialFiles(tls, given.get("tokenfile", found.token_file))
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
@@ -120,7 +148,7 @@ def _endpoints(text: str) -> tuple[str, ...]:
     """
     found = tuple(word if "://" in word else f"grpc://{word}" for word in _words(text))
     if not found:
-        raise UsageError("needs grpc://HOST:PORT of a journal, or several with commas between")
+        raise UsageError("needs grpc://HOST:PORT or grpc+tls://HOST:PORT, or several with commas between")
     for endpoint in found:
         host, _, port = endpoint.partition("://")[2].rpartition(":")
         if not host or not port.isascii() or not port.isdecimal():

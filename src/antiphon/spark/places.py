@@ -75,7 +75,7 @@ class Replicas:
         self._reading = reading
         self._has_others = len(reading.endpoints) > 1
         away_s = min(AWAY_S, reading.timeout_s) if self._has_others else reading.timeout_s
-        self._journals = Journals(reading.endpoints, patience_s=away_s)
+        self._journals = Journals(reading.endpoints, patience_s=away_s, files=reading.files)
 
     # Places -----------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Replicas:
         if not self._has_others:
             return
         for endpoint in self._reading.endpoints:
-            with closing(Journals([endpoint], patience_s=AGAIN_S)) as other:
+            with closing(Journals([endpoint], patience_s=AGAIN_S, files=self._journals.files)) as other:
                 try:
                     journal = other.positions().journal
                 except JournalUnavailable:

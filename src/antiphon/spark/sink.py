@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +42,7 @@ from pyspark.sql.types import (
 )
 
 from antiphon import blocking, limits
-from antiphon.errors import AntiphonError, ConnectError, Disconnected, Refused, UsageError
+from antiphon.errors import AntiphonError, ConnectError, Disconnected, NotAllowed, Refused, UsageError
 from antiphon.service import Service
 from antiphon.spark.options import Writing
 from antiphon.types import BatchStamp
@@ -275,6 +276,8 @@ class Sender:
                     )
                 if waits:
                     session.wait_accepted()
+                    for reason in session.denied.values():
+                        raise NotAllowed(reason)
                     self._unaccepted.clear()
                     self._unaccepted_bytes = 0
                 return
@@ -293,7 +296,13 @@ class Sender:
         wait_s = FIRST_WAIT_S
         while True:
             try:
-                return blocking.connect(writing.addresses, name=name, views=False)
+                return blocking.connect(
+                    writing.addresses,
+                    name=name,
+                    views=False,
+                    tls=writing.files.tls if _uses_tls(writing.addresses) else None,
+                    token=Path(writing.files.token_file) if writing.files.token_file else None,
+                )
             except Refused as error:
                 # A part that is repeated may find the session of its forerunner still open.
                 failure: AntiphonError = error
@@ -324,3 +333,8 @@ def _pieces(payloads: list[bytes]) -> Iterator[list[bytes]]:
         piece.append(payload)
     if piece:
         yield piece
+
+
+def _uses_tls(addresses: tuple[str, ...] | None) -> bool:
+    """Whether a session is opened with TLS, as far as the options say; otherwise the environment does."""
+    return any(address.startswith(("tls:", "cluster:")) for address in addresses or ())

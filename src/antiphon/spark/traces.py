@@ -57,6 +57,7 @@ def event_schema() -> Any:
         "destinations": texts,
         "state": text, "reason": text, "parts": ArrayType(texts), "bound_us": number, "peer": text,
         "link": MapType(text, DoubleType()), "clock": MapType(text, number), "true_us": number,
+        "call": text, "person": text,
         "format": text, _TORN: text,
     }  # fmt: skip
     return StructType([StructField(name, kind) for name, kind in columns.items()])
@@ -65,8 +66,9 @@ def event_schema() -> Any:
 def read_traces(spark: "SparkSession", folder: str | Path) -> "DataFrame":
     """The events of all runs in a folder of traces, or of tables that `ingest_traces` made there.
 
-    Columns: those of `antiphon.trace.Record` with its defaults, and `run`, `scenario`, `seed`, `live`.
-    UsageError if there are no traces, or files that are not traces.
+    Columns: those of `antiphon.trace.Record` with its defaults, and `run`, `scenario`, `seed`, `live`,
+    `at_edge` (whether it happened at an edge, or at a process there). UsageError if there are no traces, or
+    files that are not traces.
     """
     from pyspark.sql import functions as F
 
@@ -79,7 +81,7 @@ def read_traces(spark: "SparkSession", folder: str | Path) -> "DataFrame":
 
 def read_runs(spark: "SparkSession", folder: str | Path) -> "DataFrame":
     """The runs in such a folder: `run`, `scenario`, `seed`, `live`, `daemons` (names, by number), `sites` (of
-    the daemons, if known)."""
+    the daemons, if known), `edges` (names)."""
     runs = _table(spark, f"{folder}/{RUNS}")
     return _headers(spark, str(folder)) if runs is None else runs
 
@@ -153,8 +155,10 @@ def _lines(spark: "SparkSession", folder: str, runs: "DataFrame") -> "DataFrame"
     lines = lines.withColumns(
         {"event": kind, "file": F.when(kind == _TORN, F.col("_metadata.file_path")), "locks": _locks()}
     )
-    known = runs.select("run", "scenario", "seed", "live")
-    return lines.join(F.broadcast(known), "run", "left")
+    known = runs.select("run", "scenario", "seed", "live", "edges")
+    lines = lines.join(F.broadcast(known), "run", "left")
+    at_edge = F.array_contains("edges", F.col("daemon"))
+    return lines.withColumn("at_edge", F.coalesce(at_edge, F.lit(False))).drop("edges")
 
 
 def _locks() -> "Column":
@@ -190,7 +194,7 @@ def _defaults() -> "dict[str, Column]":
     empty = F.array()
     lists = "groups views members transitional changed incarnations links destinations parts"
     return {
-        **otherwise("process daemon service delivery resilience cause state reason peer", ""),
+        **otherwise("process daemon service delivery resilience cause state reason peer call person", ""),
         **otherwise("checksum minimum incarnation daemon_view lts place bound_us", 0),
         **otherwise("count", 1),
         **otherwise("self_discard is_loose", False),
@@ -233,12 +237,14 @@ def _runs(spark: "SparkSession", headers: list[Any]) -> "DataFrame":
     from pyspark.sql.types import StructType
 
     schema = _header_schema()
-    names = ("run", "scenario", "seed", "live", "daemons", "sites")
+    names = ("run", "scenario", "seed", "live", "daemons", "sites", "edges")
     runs: dict[str, dict[str, Any]] = {}
     for header in headers:
         known = runs.setdefault(header.run, dict.fromkeys(names))
         for name in names:
             value = header[name]
+            if name == "edges":  # each edge of a live run writes files of its own, and names itself alone
+                value = sorted({*(known[name] or ()), *(value or ())})
             # In a live run not every process knows all of it: a client is told of its own daemon only.
             if known[name] is None or (isinstance(value, list) and len(value) > len(known[name])):
                 known[name] = value
@@ -253,7 +259,7 @@ def _header_schema() -> Any:
     text, texts = StringType(), ArrayType(StringType())
     columns = {
         "format": text, "version": LongType(), "run": text, "scenario": text, "seed": LongType(),
-        "daemons": texts, "sites": texts, "live": BooleanType(),
+        "daemons": texts, "sites": texts, "live": BooleanType(), "edges": texts,
     }  # fmt: skip
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 

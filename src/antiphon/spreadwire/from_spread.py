@@ -2,9 +2,11 @@
 
 Messages that come one after the other and differ in their bodies only become one bundle, as if our library
 had sent them. Of names that no group and no session can have, those of destinations are left out, since
-they have no receivers; to join one is refused.
+they have no receivers; to join one is refused. So is to join more groups than a session may be in: Spread has
+no word for a refusal, so the connection ends.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -48,6 +50,7 @@ class FromSpread:
 
     def __init__(self, private_name: str) -> None:
         self._private_name = private_name
+        self._joined: set[str] = set()
         self._shapes: dict[tuple[bytes, bytes], Shape | None] = {}  # by start and names; None: no receiver
         self._shapes_bytes = 0
 
@@ -84,7 +87,7 @@ class FromSpread:
         except KeyError:
             pass
         self._check(kind, sender)
-        groups = [name for name in _names(names_field) if _can_exist(name)]
+        groups = list(_receivers(names_field))
         tag, is_little = layout.parse_hint(hint)
         shape = None
         if groups:
@@ -116,11 +119,19 @@ class FromSpread:
             return []
         name = layout.parse_name(names_field[: layout.NAME_BYTES])
         if kind & layout.LEAVE:  # of a group in which it is not: nothing
+            self._joined.discard(name)
             return [_control(frames.Leave(name))] if _can_exist(name) and name[0] != "#" else []
+        return self._join(name)
+
+    def _join(self, name: str) -> list[Frame]:
         try:
-            return [_control(frames.Join(check_group(name)))]
+            check_group(name)
         except UsageError as error:
             raise BadFrame(f"spread: {error}") from None
+        if name not in self._joined and len(self._joined) >= limits.GROUPS_PER_SESSION_MAX:
+            raise BadFrame(f"spread: a session joins {limits.GROUPS_PER_SESSION_MAX:,} groups at most")
+        self._joined.add(name)
+        return [_control(frames.Join(name))]
 
     def _check(self, kind: int, sender: bytes) -> None:
         action = kind & layout.ACTIONS
@@ -154,9 +165,12 @@ def _alike(shape: Shape, data: bytes, at: int) -> tuple[list[bytes], int]:
     return payloads, at
 
 
-def _names(field: bytes) -> list[str]:
-    places = range(0, len(field), layout.NAME_BYTES)
-    return [layout.parse_name(field[place : place + layout.NAME_BYTES]) for place in places]
+def _receivers(field: bytes) -> Iterator[str]:
+    """The destinations that can exist."""
+    for place in range(0, len(field), layout.NAME_BYTES):
+        name = layout.ascii_name(field[place : place + layout.NAME_BYTES])
+        if name is not None and _can_exist(name):
+            yield name
 
 
 def _can_exist(name: str) -> bool:

@@ -21,6 +21,9 @@ from antiphon.types import PRIORITY_MAX, check_name
 VERSION = (5, 0, 1)
 """What we say we are: the last release whose frames these are."""
 METHODS = b"NULL "
+"""The client need not prove anything."""
+METHODS_BY_ADDRESS = b"IP NULL "
+"""With either of them, the address from which the client connects must be one of those that are named."""
 CHOICE_BYTES = 90
 _CHOICE = Layout("30s30s30s")
 
@@ -47,6 +50,10 @@ class Refused(BadFrame):
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"spread: {reason}")
         self.code = code
+
+
+class Declined(Refused):
+    """It has spoken as it should, and gets no session all the same."""
 
 
 def refusal(code: int) -> bytes:
@@ -82,9 +89,9 @@ def _name(field: bytes) -> str:
         raise Refused(ILLEGAL_NAME, "a name with characters that no name has") from None
 
 
-def methods(hello: Hello) -> bytes:
+def methods(hello: Hello, known: bytes = METHODS) -> bytes:
     """What to answer to a hello; nothing to libraries that expect nothing."""
-    return bytes((len(METHODS),)) + METHODS if hello.version >= _CHOICE_SINCE else b""
+    return bytes((len(known),)) + known if hello.version >= _CHOICE_SINCE else b""
 
 
 def choice_bytes(hello: Hello) -> int:
@@ -92,13 +99,13 @@ def choice_bytes(hello: Hello) -> int:
     return CHOICE_BYTES if hello.version >= _CHOICE_SINCE else 0
 
 
-def check_choice(data: bytes) -> None:
-    """Refused unless the client chose what we offer: it need not prove anything."""
+def check_choice(data: bytes, known: bytes = METHODS) -> None:
+    """Refused unless the client chose what we offer, all of which it need not do anything for."""
     chosen = [field.partition(b"\0")[0] for field in _CHOICE.unpack(data)]
     if b"" in chosen:
         del chosen[chosen.index(b"") :]
-    if not chosen or any(name != METHODS.strip() for name in chosen):
-        raise Refused(NOT_AUTHENTICATED, "a method of authentication that we do not have")
+    if not chosen or not set(chosen) <= set(known.split()):
+        raise Declined(NOT_AUTHENTICATED, "a method of authentication that we do not have")
 
 
 def answer(hello: Hello, private_name: str) -> bytes:

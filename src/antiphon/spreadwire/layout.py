@@ -86,13 +86,18 @@ def pack_header(kind: int, sender: bytes, count: int, hint: bytes, size: int) ->
 
 def parse_name(field: bytes) -> str:
     """The name in a field, up to its NUL; what stands behind that is of no interest."""
+    name = ascii_name(field)
+    if name is None:
+        raise BadFrame("spread: a name is not ASCII")
+    return name
+
+
+def ascii_name(field: bytes) -> str | None:
+    """The same; None where it is not ASCII."""
     name, end, _ = field.partition(b"\0")
     if not end:
         raise BadFrame("spread: a name does not end")
-    try:
-        return name.decode("ascii")
-    except UnicodeDecodeError:
-        raise BadFrame("spread: a name is not ASCII") from None
+    return name.decode("ascii") if name.isascii() else None
 
 
 def pack_name(name: str) -> bytes:

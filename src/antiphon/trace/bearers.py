@@ -49,6 +49,7 @@ class Bearers:
         self._counts: dict[str, int] = {}
         self._processes: dict[Session, str] = {}
         self._meant: dict[tuple[str, str, ViewId], dict[str, str]] = {}
+        self._meant_by_any: dict[tuple[str, ViewId], dict[str, str]] = {}
 
     def born(self, name: str, session: Session) -> str:
         """A session called `name` begins; its process."""
@@ -69,10 +70,16 @@ class Bearers:
                 heirs[name] = process
         if heirs:
             self._meant[daemon, view.group, view.id] = heirs
+            self._meant_by_any[view.group, view.id] = heirs
 
     def meant(self, daemon: str, view: View, names: tuple[str, ...]) -> tuple[str, ...]:
         """The processes that a view of a daemon means by `names`."""
         heirs = self._meant.get((daemon, view.group, view.id))
+        return names if heirs is None else tuple(heirs.get(name, name) for name in names)
+
+    def meant_by_any(self, view: View, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The processes that a view means by `names` at an edge, which passes on what a daemon has made."""
+        heirs = self._meant_by_any.get((view.group, view.id))
         return names if heirs is None else tuple(heirs.get(name, name) for name in names)
 
 

@@ -1,6 +1,7 @@
 """What a daemon on real sockets writes down about itself, from its start to its end."""
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -10,14 +11,30 @@ from antiphon.core.node import Node
 from antiphon.core.view import DaemonView
 from antiphon.trace.records import Event, Record
 from antiphon.trace.samples import clock_sample, fill, link_samples
-from antiphon.trace.scrolls import Scroll, daemon_scroll, wall_us
-from antiphon.trace.watcher import Watcher
+from antiphon.trace.scrolls import LiveNames, Scroll, daemon_scroll, wall_us
+from antiphon.trace.watcher import SERVICE_WORDS, Watcher
+from antiphon.wire import bundle
+
+NOT_SPONSORED = "not sponsored"
+"""The cause of the end of a session in which a client of an edge has sent."""
+
+
+class Sponsored:
+    """A session in the name of a client of an edge."""
+
+    def __init__(self, process: str, peer: str) -> None:
+        self.process = process
+        self.peer = peer
+        self.sequence = 0
+        """The number of its last message."""
 
 
 class LiveWatcher(Watcher):
     """Watches one life of a daemon; its file begins with the life."""
 
     def __init__(self, config: Config, name: str, incarnation: int, folder: Path) -> None:
+        self._bearers = LiveNames(folder, name)
+        self._sponsored: dict[int, Sponsored] = {}
         sites = tuple(config.sites[config.site_of(number)].name for number in range(config.daemon_count))
         self.scroll: Scroll = daemon_scroll(
             folder, name, incarnation, config.settings.name, config.daemon_names, sites
@@ -61,8 +78,49 @@ class LiveWatcher(Watcher):
 
     def ended(self) -> None:
         """The daemon has stopped: nothing happens at it any more, as after a crash."""
+        for session in list(self._sponsored):
+            self.unsponsored(session)
         self._note_life(Event.CRASH)
         self.scroll.close()
+
+    # Whom it sends for ------------------------------------------------------------------------------------
+
+    def sponsored(self, session: int, private_name: str) -> None:
+        """Connect. The name of the process tells whom it serves: `#bob@e1#d1` is what daemon `d1` sends for
+        the session `#bob#e1` at edge `e1`."""
+        name, _, edge = private_name[1:].partition("#")
+        process = self._bearers.born(f"#{name}@{edge}#{self._name}")
+        self._sponsored[session] = Sponsored(process, private_name)
+        self.scroll.append(
+            Record(
+                0, wall_us(), Event.CONNECT, self._name, process, peer=private_name,
+                incarnation=self._incarnation,
+            )
+        )  # fmt: skip
+
+    def submitted(self, session: int, bundles: Sequence[bytes | bytearray | memoryview]) -> None:
+        """Send."""
+        one = self._sponsored[session]
+        for frame in bundles:
+            header = bundle.parse(frame)
+            messages = bundle.decode(bytes(frame))
+            first = one.sequence + 1 + header.message_count - len(messages)  # a stamp is numbered, too
+            one.sequence += header.message_count
+            groups = bundle.parse_names(header.names)[1:]
+            for place, message in enumerate(messages):
+                self.scroll.append(
+                    Record(
+                        0, wall_us(), Event.SEND, self._name, one.process, groups, (None,) * len(groups),
+                        (self._number, self._incarnation, session, first + place),
+                        service=SERVICE_WORDS[header.service], checksum=zlib.crc32(message.payload),
+                        self_discard=bool(header.flags & bundle.Flag.SELF_DISCARD), peer=one.peer,
+                    )
+                )  # fmt: skip
+
+    def unsponsored(self, session: int) -> None:
+        """Disconnect."""
+        process = self._sponsored.pop(session).process
+        self.scroll.append(Record(0, wall_us(), Event.DISCONNECT, self._name, process, cause=NOT_SPONSORED))
 
     def _note_life(self, event: Event) -> None:
         self.scroll.append(Record(0, wall_us(), event, self._name, incarnation=self._incarnation))

@@ -65,15 +65,17 @@ def merge_files(files: dict[Path, Header], run: str) -> Trace:
     _name_processes(stories)
     _leave_out_the_unread(stories)
     _end_with_their_daemons(stories)
-    records = _in_one_order(stories)
+    edges = tuple(sorted({name for header in files.values() for name in header.edges or ()}))
+    records = _in_one_order(stories, frozenset(edges))
     take_back(records)
     for position, record in enumerate(records):
         record.position = position
     tell_apart(records)
     header = max(files.values(), key=lambda header: len(header.sites))
     return Trace(
-        header.scenario, header.seed, header.daemons, records, run=run, live=True, sites=header.sites
-    )
+        header.scenario, header.seed, header.daemons, records, run=run, live=True, sites=header.sites,
+        edges=edges,
+    )  # fmt: skip
 
 
 def _read(path: Path) -> Story | None:
@@ -89,6 +91,7 @@ def _read(path: Path) -> Story | None:
         if is_session:
             end.cause = KILLED
         else:
+            _end_sessions(records, end)
             end.incarnation = first.incarnation
         records.append(end)
     times_us = []
@@ -97,6 +100,21 @@ def _read(path: Path) -> Story | None:
         now_us = max(now_us, record.time_us)  # a clock that is set back does not change the order
         times_us.append(now_us)
     return Story(path, records, first.daemon, first.incarnation, is_session, times_us)
+
+
+def _end_sessions(records: list[Record], end: Record) -> None:
+    """A daemon's file tells of sessions in the names of clients of edges, and an edge's of its own: they end
+    with it."""
+    here: dict[str, None] = {}
+    for record in records:
+        if record.event is Event.CONNECT:
+            here[record.process] = None
+        elif record.event is Event.DISCONNECT:
+            here.pop(record.process, None)
+    for process in here:
+        gone = Record(end.position, end.time_us, Event.DISCONNECT, end.daemon, process, cause=KILLED)
+        records.append(gone)
+        end.position += 1
 
 
 def _name_processes(stories: list[Story]) -> None:
@@ -163,7 +181,7 @@ def _end_with_their_daemons(stories: list[Story]) -> None:
 # One order ------------------------------------------------------------------------------------------------
 
 
-def _in_one_order(stories: list[Story]) -> list[Record]:
+def _in_one_order(stories: list[Story], edges: frozenset[str]) -> list[Record]:
     """All records, by their times, each after what must have come before it."""
     promised = {effect for story in stories for record in story.records for effect in _effects(record)}
     happened: set[Cause] = set()
@@ -186,7 +204,7 @@ def _in_one_order(stories: list[Story]) -> list[Record]:
         _, number = heappop(heads)
         story = stories[number]
         record = story.records[next_of[number]]
-        missing = [cause for cause in _causes(record) if cause in promised and cause not in happened]
+        missing = [cause for cause in _causes(record, edges) if cause in promised and cause not in happened]
         if missing and patient:
             waiting.setdefault(missing[0], []).append(number)
             continue
@@ -207,13 +225,22 @@ def _effects(record: Record) -> Iterable[Cause]:
         return (("message", record.message),)
     if record.event is Event.SSEND:
         return (("bundle", record.bundle),)
+    if record.event is Event.SDELIVER and record.message is not None:
+        daemon, incarnation, session, first = record.message
+        places = range(first, first + record.count)
+        return [("taken", (daemon, incarnation, session, place)) for place in places]
+    if record.event is Event.HANDED:
+        return (("handed", (private_name(record.process), record.checksum, record.groups)),)
     return ()
 
 
-def _causes(record: Record) -> Iterable[Cause]:
+def _causes(record: Record, edges: frozenset[str]) -> Iterable[Cause]:
     """What comes before it, if it comes at all."""
     if record.event is Event.DELIVER:
-        return (("message", record.message),)
+        sent = ("message", record.message)
+        return (sent, ("taken", record.message)) if record.daemon in edges else (sent,)
     if record.event in (Event.SDELIVER, Event.HOLD):
         return (("bundle", record.bundle),)
+    if record.event is Event.SEND and record.peer:
+        return (("handed", (record.peer, record.checksum, record.groups)),)
     return ()

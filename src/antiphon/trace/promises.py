@@ -253,6 +253,11 @@ CHOICES = Promise(
     "a member that chose to get messages as they come, or in the order of each sender, does not wait for "
     "more",
 )
+ACCESS = Promise(
+    "access",
+    "nobody does what is forbidden",
+    "no session is a member of a group that it may not join, and nobody gets what it sends where it may not",
+)
 QUORUM = Promise(
     "quorum",
     "one part goes on",
@@ -302,8 +307,28 @@ TIME = Promise(
 CALLS = Promise(
     "calls",
     "calls are answered at most once",
-    "a call has one answer, of a member that executed it; no session object executes a call twice, or after "
-    "one that is in the same view had its answer before that view",
+    "a call has one answer, of a member that executed it, or one other end, and nobody executes what was "
+    "refused; no session object executes a call twice, or after one that is in the same view had its answer "
+    "before that view, or as its own in a group without quorum",
+)
+EDGES = Promise(
+    "edges",
+    "an image of the one order",
+    "a member at an edge gets what is sent to its groups once, in the core's order and with its views, "
+    "and nothing is left out before a gap is told; what it sends is sent once, or it is told that this is "
+    "unknown",
+)
+REPAIRS = Promise(
+    "repairs",
+    "local recovery, each piece once",
+    "an edge multicasts a repair only for a request that has come since it has sent or heard the last one, "
+    "and does not ask for what another one has just asked for",
+)
+SEALED = Promise(
+    "sealed",
+    "strangers count for nothing",
+    "no packet counts that its sender did not make for its receiver, or that has come before, or that was "
+    "sent to a former life of its receiver; no two packets are sealed with one nonce",
 )
 CAUSES = Promise(
     "causes",

@@ -6,13 +6,15 @@ of daemons: `hold` (a daemon has all bytes of a bundle), `state` (its membership
 (faults last, and some daemons are well), `clock` (what a daemon says the time is), and
 `restored` (the network's faults are over); and of clients: `lock` (a lock of a group has changed), `unsent`
 (a message was not sent, because its group has no quorum), and of calls `called`, `executed`, `answered` and
-`finished`. The file format is described in docs/reference/trace.md.
+`finished`; of clients at edges `handed`, `unsure` and `gap`, and of edges `attach`, `detach`, `part`, `base`,
+`gap` (see `wire.edges`), `request` and `repair` (see `wire.casts`). The file format is described in
+docs/reference/trace.md.
 """
 
 from collections.abc import Iterable
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 FORMAT = "antiphon-trace"
 VERSION = 3
@@ -64,11 +66,25 @@ class Event(StrEnum):
     EXECUTED = "executed"
     ANSWERED = "answered"
     FINISHED = "finished"
+    HANDED = "handed"
+    UNSURE = "unsure"
+    GAP = "gap"
+    ATTACH = "attach"
+    DETACH = "detach"
+    PART = "part"
+    BASE = "base"
+    REQUEST = "request"
+    REPAIR = "repair"
     FORGED = "forged"
+    BREACH = "breach"
     STEADY = "steady"
     RESTORED = "restored"
 
 
+REFUSED = "refused"
+"""The state of a call that is over: its group had no quorum, and no message with it was sent."""
+GIVEN_UP = "given up"
+"""The same: its caller does not wait any more, and does not know whether it was executed."""
 DELIVERED_AS = {"agreed": "agreed", "fifo": "fifo", "arrival": "reliable"}
 """What a member may choose, and the service as which it gets messages then, at the most."""
 _STRENGTH = {
@@ -103,6 +119,14 @@ OF_LOCKS_AND_CALLS = frozenset(
 )
 """What happens only where programs use locks, quorums or calls."""
 
+OF_EDGES = frozenset(
+    (
+        Event.HANDED, Event.UNSURE, Event.GAP, Event.ATTACH, Event.DETACH, Event.PART, Event.BASE,
+        Event.REQUEST, Event.REPAIR,
+    )
+)  # fmt: skip
+"""Events that only edges and their clients cause."""
+
 
 class Record(Struct, omit_defaults=True, gc=False):
     """One event; fields that do not apply keep their defaults and are left out of the file."""
@@ -117,7 +141,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     process: str = ""
     """The session at which it happened, see `bearers`; empty for events of a daemon."""
     groups: tuple[str, ...] = ()
-    """Stranssig: none for the one signal of the view that ends, else the groups that it comes early for."""
+    """Connect: those that the process may neither join nor send to. Stranssig: none for the one signal of the
+    view that ends, else the groups that it comes early for."""
     views: tuple[ViewNumber | None, ...] = ()
     """For each of `groups`, the view in which it happened at this process; for a view event the new one, for
     a transsig the one that is ending. Not told of events of daemons."""
@@ -156,7 +181,8 @@ class Record(Struct, omit_defaults=True, gc=False):
     incarnation: int = 0
     """Recover, stop and crash: of the daemon that begins or ends; connect: of the process's daemon."""
     daemon_view: int = 0
-    """Sview: the new one; stranssig: the one that ends; link: the one for which the link was made."""
+    """Sview: the new one; stranssig: the one that ends; link: the one for which the link was made; part, base
+    and attach: the one to which the feed of an edge has come."""
     incarnations: tuple[int, ...] = ()
     """Sview: of `members`, in their order."""
     links: tuple[tuple[str, str], ...] = ()
@@ -176,7 +202,9 @@ class Record(Struct, omit_defaults=True, gc=False):
     stable: int = 0
     """Ssend: the same, and it had come to all daemons for which it was."""
     place: int = 0
-    """Sdeliver: where the bundle stands in the agreed order; 0: at its lts."""
+    """Sdeliver: where the bundle stands in the agreed order; 0: at its lts. Base and attach: how far the feed
+    has come in its daemon view. Gap: up to where something may be missing, after `lts`. Request and repair:
+    the number of the piece."""
     is_loose: bool = False
     """Sdeliver: the bundle is of a source for which nobody waits, and has no place in the agreed order; it is
     not ordered, and what comes after it names it."""
@@ -184,9 +212,11 @@ class Record(Struct, omit_defaults=True, gc=False):
     """Ssend and sdeliver: the daemons of the bundle's view that are at its destination sites."""
     state: str = ""
     """The state of the membership in `state`, of the link in `link`; "behind" or "caught up" in `slow`;
-    "own" in `executed` if the member was to answer the call."""
+    "own" in `executed` if the member was to answer the call; `REFUSED` or `GIVEN_UP` in `finished` if
+    the call ended without an answer."""
     reason: str = ""
-    """Why a `state` was entered."""
+    """Why a `state` was entered; request and repair: the number of the stream, in hexadecimal; what was wrong
+    with the packet of a `breach`."""
     parts: tuple[tuple[str, ...], ...] = ()
     """Restored: the sets of living daemons that can reach one another from now on; steady: one set, of the
     daemons that are well although others are not."""
@@ -195,7 +225,9 @@ class Record(Struct, omit_defaults=True, gc=False):
     without a daemon view that works, until then. Stop: the others are without a view for this time at most; 0
     if there are other troubles that may stop them."""
     peer: str = ""
-    """Link: the daemon at its other end; finished: the member that answered, if all were asked."""
+    """Link: the daemon at its other end; finished: the member that answered, if all were asked; connect and
+    send: the process at an edge for which it was done; attach: the attachment; request and repair: the edge
+    itself if it was the one that multicast it."""
     link: dict[str, int] = {}
     """Link: name: what was counted since the daemon view began, or measured now."""
     clock: dict[str, int] = {}
@@ -233,3 +265,5 @@ class Header(Struct):
     """The site of each of `daemons`, in their order; none where they are not known."""
     order: str = "symmetric"
     """How the cluster orders its messages."""
+    edges: tuple[str, ...] | UnsetType = UNSET
+    """The names of edges, if there are any."""

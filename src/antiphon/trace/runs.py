@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 import msgspec
+from msgspec import UNSET
 
 from antiphon.trace.bearers import private_name
 from antiphon.trace.files import SUFFIX, read_records
@@ -29,6 +30,7 @@ class Trace:
         live: bool = False,
         sites: tuple[str, ...] = (),
         order: str = "symmetric",
+        edges: tuple[str, ...] = (),
     ) -> None:
         self.scenario = scenario
         self.seed = seed
@@ -41,6 +43,8 @@ class Trace:
         """The site of each of `daemons`; empty if the sites are not known."""
         self.order = order
         """How its cluster ordered messages, if it was simulated."""
+        self.edges = edges
+        """The names of its edges."""
         self.records: list[Record] = list(records)
         self._known: dict[Callable[[Trace], object], object] = {}
 
@@ -49,6 +53,25 @@ class Trace:
         if question not in self._known:
             self._known[question] = question(self)
         return cast(Answer, self._known[question])
+
+    @cached_property
+    def core(self) -> "Trace":
+        """The same run without what happened at edges and at their clients. What these sent stays, as sent by
+        sessions of their attachments. In the place of each event that is left out is one of which nobody
+        asks, so that positions are what they were."""
+        if not self.edges:
+            return self
+        edges = frozenset(self.edges)
+        records = [
+            Record(record.position, record.time_us, Event.PART, record.daemon)
+            if record.daemon in edges
+            else record
+            for record in self.records
+        ]
+        return Trace(
+            self.scenario, self.seed, self.daemons, records, run=self.run, live=self.live, sites=self.sites,
+            order=self.order,
+        )  # fmt: skip
 
     @cached_property
     def _by_event(self) -> dict[Event, list[Record]]:
@@ -160,7 +183,7 @@ class Trace:
         start = b'{"run":%s,' % encode(self.run)
         header = Header(
             FORMAT, VERSION, self.run, self.scenario, self.seed, self.daemons, self.live, self.sites,
-            self.order,
+            self.order, self.edges or UNSET,
         )  # fmt: skip
         with path.open("wb") as file:
             file.write(encode(header) + b"\n")
@@ -180,4 +203,5 @@ def read(path: Path) -> Trace:
         live=header.live,
         sites=header.sites,
         order=header.order,
+        edges=header.edges or (),
     )

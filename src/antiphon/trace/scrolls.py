@@ -7,12 +7,14 @@ line in the log, and nothing else.
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET
 
 from antiphon.errors import UsageError
 from antiphon.trace.bearers import process_name
@@ -22,6 +24,9 @@ from antiphon.trace.sinks import FileSink, PipeSink, Sink, create
 
 RECORDS_MAX = 1_024
 """Records that wait to be encoded; more are encoded at once, and wait as lines."""
+
+BEARERS_A_LIFE = 1_000_000
+"""Sessions that bear one name in one life of a daemon, at the most that can be told apart."""
 
 _logger = logging.getLogger("antiphon.trace")
 _START = b'{"position":'
@@ -38,7 +43,15 @@ class Scroll:
     """One file of a live run. Positions begin at the time at which the file was begun, so that those of a
     daemon's next life are greater."""
 
-    def __init__(self, sink: Sink, name: str, cluster: str, daemons: tuple[str, ...], sites: tuple[str, ...]):
+    def __init__(
+        self,
+        sink: Sink,
+        name: str,
+        cluster: str,
+        daemons: tuple[str, ...],
+        sites: tuple[str, ...],
+        edges: tuple[str, ...] = (),
+    ) -> None:
         self.stopped = ""
         """Why the trace has ended before its time."""
         self.lost = 0
@@ -50,7 +63,7 @@ class Scroll:
         self._lines: list[bytes] = []
         run = live_run(cluster)
         self._encoder = msgspec.json.Encoder()
-        header = Header(FORMAT, VERSION, run, LIVE, 0, daemons, True, sites)
+        header = Header(FORMAT, VERSION, run, LIVE, 0, daemons, True, sites, edges=edges or UNSET)
         self._lines.append(self._encoder.encode(header) + b"\n")
         self.start = b'{"run":%b,"position":' % self._encoder.encode(run)
         """The beginning of every line; the position follows."""
@@ -58,6 +71,11 @@ class Scroll:
     def __len__(self) -> int:
         """How many records there are."""
         return self._position - self._first
+
+    @property
+    def state(self) -> dict[str, object]:
+        """What `antiphon status` tells of it."""
+        return {"records": len(self), "lost": self.lost, "stopped": self.stopped}
 
     @property
     def has_news(self) -> bool:
@@ -138,8 +156,36 @@ def daemon_scroll(
     folder: Path, name: str, incarnation: int, cluster: str, daemons: tuple[str, ...], sites: tuple[str, ...]
 ) -> Scroll:
     """The file of one life of a daemon."""
-    path = make_folder(folder) / f"daemon.{quote(name, safe='')}.{incarnation:08x}{SUFFIX}"
-    return Scroll(PipeSink(create(path)), f"daemon {name}", cluster, daemons, sites)
+    sink = PipeSink(create(_life(make_folder(folder), name, f"{incarnation:08x}")))
+    return Scroll(sink, f"daemon {name}", cluster, daemons, sites)
+
+
+def edge_scroll(
+    folder: Path, name: str, incarnation: int, cluster: str, daemons: tuple[str, ...], sites: tuple[str, ...]
+) -> Scroll:
+    """The file of one life of an edge, and of the sessions there."""
+    sink = PipeSink(create(_life(make_folder(folder), name, f"{incarnation:08x}")))
+    return Scroll(sink, f"edge {name}", cluster, daemons, sites, (name,))
+
+
+def _life(folder: Path, name: str, incarnation: str) -> Path:
+    return folder / f"daemon.{quote(name, safe='')}.{incarnation}{SUFFIX}"
+
+
+class LiveNames:
+    """Tells the sessions of which the file of a daemon, or of an edge, tells from those of its other lives:
+    in each file that it begins in a folder it counts the bearers of a name from another million on."""
+
+    def __init__(self, folder: Path, daemon: str) -> None:
+        """Before the file of this life is made."""
+        files = _life(folder, daemon, "*")
+        self._before = sum(1 for _ in folder.glob(files.name)) * BEARERS_A_LIFE
+        self._counts: Counter[str] = Counter()
+
+    def born(self, name: str) -> str:
+        """A session called `name` begins; its process."""
+        self._counts[name] += 1
+        return process_name(name, self._before + self._counts[name])
 
 
 def session_scroll(folder: Path, name: str, cluster: str, daemons: tuple[str, ...]) -> tuple[Scroll, str]:

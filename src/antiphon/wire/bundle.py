@@ -50,7 +50,7 @@ from msgspec.structs import replace
 from antiphon import limits
 from antiphon.errors import BadFrame, UsageError
 from antiphon.service import CAUSAL, Service
-from antiphon.types import BatchStamp, Envelope, Message, check_stamp
+from antiphon.types import BatchStamp, Envelope, Message, check_stamp, listened_name
 from antiphon.wire import extensions as extension_fields
 from antiphon.wire import resilience
 from antiphon.wire.calls import mark_of
@@ -170,6 +170,11 @@ def parse_names(area: bytes) -> tuple[str, ...]:
             _parsed_names.clear()
         _parsed_names[area] = names
     return names
+
+
+def listened_names(area: bytes) -> tuple[str, ...]:
+    """The groups to which a daemon listens that is to get what is sent to these names, each once."""
+    return tuple(dict.fromkeys(map(listened_name, parse_names(area)[1:])))
 
 
 def _split_names(area: bytes) -> tuple[str, ...]:
@@ -461,6 +466,32 @@ _LTS_OFFSET = 48
 _LENGTH = Layout("!I")
 _EXTENSIONS_BYTES = Layout("!H")
 _EXTENSIONS_BYTES_OFFSET = 86
+
+
+_COUNT = Layout("!H")
+_COUNT_OFFSET = 10
+
+
+def message_count(bundle: bytes | bytearray | memoryview) -> int:
+    """How many messages a bundle says that it has, before it is checked."""
+    return int(_COUNT.unpack_from(bundle, _COUNT_OFFSET)[0]) if len(bundle) >= HEADER_BYTES else 0
+
+
+_SESSION = Layout("!I")
+_SESSION_OFFSET = 16
+
+
+def session_of(bundle: bytes | bytearray | memoryview) -> int:
+    """The session number in a bundle of a sponsored session; BadFrame if it is too short to have one."""
+    if len(bundle) < HEADER_BYTES:
+        raise BadFrame("bundle: shorter than its header")
+    number: int = _SESSION.unpack_from(bundle, _SESSION_OFFSET)[0]
+    return number
+
+
+def name_session(bundle: bytearray, session: int) -> None:
+    """Write the number under which an attachment sponsors the session of a client's bundle."""
+    _SESSION.pack_into(bundle, _SESSION_OFFSET, session)
 
 
 def at_place(bundle: bytes | bytearray | memoryview, place: int) -> bytearray:

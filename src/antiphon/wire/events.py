@@ -1,4 +1,5 @@
-"""Group events: joins, leaves, disconnects and locks, which travel as agreed bundles like any message.
+"""Group events: joins, leaves, disconnects, locks and what daemons listen to, which travel as agreed bundles
+like any message.
 
 Follows: thesis 3.4.1 (light-weight groups: a join or leave is one Agreed message and no flush), RMP 4.3
 (locks).
@@ -9,14 +10,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Draft, Flag
 
-Kind = Literal["join", "leave", "disconnect", "lock", "unlock", "quorum"]
+Kind = Literal["join", "leave", "disconnect", "lock", "unlock", "quorum", "listen", "unlisten"]
 
 
 class GroupEvent(Struct, frozen=True, omit_defaults=True):
@@ -35,6 +36,19 @@ class GroupEvent(Struct, frozen=True, omit_defaults=True):
     """With "lock" and "unlock": its name."""
     wait: bool = True
     """With "lock": whether the session waits while another one has it."""
+    listened: tuple[tuple[str, int], ...] = ()
+    """With "listen" and "unlisten", which have no `group`: the groups, each with the number of sessions at
+    edges behind the daemon that get what is sent to it."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Those that it names."""
+        return tuple(name for name, _ in self.listened) if self.listened else (self.group,)
+
+    @property
+    def brings_messages(self) -> bool:
+        """Whether messages to the group go to the daemon from here on that did not before."""
+        return self.kind in ("join", "listen")
 
     def departed(self, sender: tuple[int, int]) -> tuple[tuple[int, int], ...]:
         """The sessions that a disconnect ends, each with its daemon; `sender` is that of its bundle."""
@@ -79,6 +93,8 @@ class HostedGroup(Struct, frozen=True, array_like=True):
     """The locks that its members hold or wait for."""
     quorum: HostedQuorum | None = None
     """The quorum of the group, from the first daemon that has members of it."""
+    receivers: int | None = None
+    """If the daemon listens to the group: how many sessions at edges behind it get what is sent there."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -120,14 +136,19 @@ def late_bundle(original: bundle.Header, data: bytes | bytearray | memoryview, r
 _decode_groups = msgspec.msgpack.Decoder(tuple[HostedGroup, ...]).decode
 
 
+def _told_fields(group: HostedGroup) -> int:
+    """How many fields of it are told: most groups have members and nothing else."""
+    if group.receivers is not None:
+        return 6
+    return 5 if group.locks or group.quorum is not None else 3
+
+
 def groups_bundle(groups: tuple[HostedGroup, ...], is_last: bool = True) -> Draft:
     """An unstamped GROUPS bundle: a daemon's members of some groups (thesis 6.4.2), and whether those of all
     others were announced before. That stands in its tag, so that it need not be parsed to know."""
     names = bundle.names_area("#", ())
     tag = 0 if is_last else 1
-    told = [
-        (one.name, one.view, one.members) if not one.locks and one.quorum is None else one for one in groups
-    ]
+    told = [structs.astuple(one)[: _told_fields(one)] for one in groups]
     return bundle.draft(names, 0, Service.AGREED, _encode(told), flags=Flag.GROUPS, tag=tag)
 
 

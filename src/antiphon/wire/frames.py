@@ -3,10 +3,11 @@
 Every frame begins with its length (4 bytes, the length field included) and its kind (1 byte). A bundle
 frame is a bundle as in `bundle`; a control frame carries one of the values below as MessagePack.
 
-A conversation: the client sends Connect, the daemon answers Welcome or Refuse. After that the client sends
+A conversation: the client may say who it is (Credential); it sends Connect, the daemon answers Welcome or
+Refuse. After that the client sends
 bundles, Join, Leave, AskLock, Unlock, AskStatus, AskTime and Disconnect in any order; the daemon sends
-bundles, View, Signal, Lock, NotSent, Left, Status, Time, Problem and, to sessions that want it, Slow. Goodbye
-is the daemon's last frame and has the reason.
+bundles, View, Signal, Lock, NotSent, Denied, Left, Status, Time, Problem and, to sessions that want it, Slow;
+an edge also Gap and Unsure. Goodbye is the daemon's last frame and has the reason.
 
 The papers leave the connection of a client open; what it is told of views and signals follows thesis 2.2.4.
 """
@@ -20,7 +21,8 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadFrame
-from antiphon.types import Left, LockChanged, SlowReceiver, TransitionalSignal, View
+from antiphon.types import Gap, Left, LockChanged, SlowReceiver, TransitionalSignal, View
+from antiphon.wire import edges
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
 
 PROTOCOL_VERSION = 5
@@ -28,6 +30,9 @@ PROTOCOL_VERSION = 5
 STOPPING = "stopping"
 """The code of a Goodbye or Refuse because the daemon stops: another daemon may take the client."""
 STOPPING_REASON = "the daemon is stopping"
+
+AT_AN_EDGE = 0xFFFF
+"""The number in the Welcome of an edge: that of no daemon."""
 
 HEAD = Layout("!IB")
 HEAD_BYTES = HEAD.size
@@ -71,6 +76,19 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     """The least size of a part of the group that may go on: `types.MAJORITY`, `types.ALL`, a number, or 0."""
     delivery: int = 0
     """The service with which it wants messages at the most (`types.DELIVERIES`), or 0: as they are sent."""
+
+
+class Credential(Struct, frozen=True, tag="credential"):
+    """Who the client is, before anything else; answered only by a Refuse. It is never written down."""
+
+    token: Annotated[str, msgspec.Meta(max_length=limits.TOKEN_MAX_CHARACTERS)]
+
+    def __repr__(self) -> str:
+        return "Credential()"
+
+
+class ReloadAccess(Struct, frozen=True, tag="reload-access"):
+    """Read the access list again; allowed before Connect. Answered by Reloaded."""
 
 
 class Leave(Struct, frozen=True, tag="leave"):
@@ -163,12 +181,48 @@ class LockFrame(Struct, frozen=True, tag="lock-changed"):
     change: LockChanged
 
 
-class NotSent(Struct, frozen=True, tag="not-sent"):
-    """Messages of the session were not sent, because a group has no quorum: those from `sequence` on."""
+class NotSent(Struct, frozen=True, tag="not-sent", omit_defaults=True):
+    """Messages of the session were not sent, because a group has no quorum, or because the session may not
+    send there: those from `sequence` on."""
 
     group: str
     sequence: int
     count: int
+    session: int = 0
+    """To an edge: the sponsored session."""
+    reason: str = ""
+    """Why the session may not send there; empty if there is no quorum."""
+
+
+class Denied(Struct, frozen=True, tag="denied", omit_defaults=True):
+    """The session may not join this group, or not use this lock of it."""
+
+    verb: str
+    """"join" or "lock"."""
+    group: str
+    code: str
+    reason: str
+    lock: str = ""
+
+
+class RightsChanged(Struct, frozen=True, tag="rights-changed"):
+    """The daemon has read its access list again: what was refused may be allowed now."""
+
+
+class GapFrame(Struct, frozen=True, tag="gap-told"):
+    """An edge cannot tell whether messages to a group are missing here, at its place among the bundles."""
+
+    gap: Gap
+
+
+class Unsure(Struct, frozen=True, tag="unsure", omit_defaults=True):
+    """An edge lost its attachment before it knew what became of what the session had sent: `count` numbers
+    from `sequence` on. Accepted of later ones says nothing about these."""
+
+    sequence: int
+    count: int
+    session: int = 0
+    """To an edge: the sponsored session."""
 
 
 class LeftFrame(Struct, frozen=True, tag="left"):
@@ -177,11 +231,13 @@ class LeftFrame(Struct, frozen=True, tag="left"):
     left: Left
 
 
-class Accepted(Struct, frozen=True, tag="accepted"):
+class Accepted(Struct, frozen=True, tag="accepted", omit_defaults=True):
     """Everything that the session sent up to `sequence` is at every daemon that must have it; joins and
     leaves count, too."""
 
     sequence: int
+    session: int = 0
+    """To an edge: the sponsored session."""
 
 
 class Status(Struct, frozen=True, tag="status"):
@@ -219,11 +275,27 @@ class SlowFrame(Struct, frozen=True, tag="slow"):
     slow: SlowReceiver
 
 
-class Problem(Struct, frozen=True, tag="problem"):
+class Problem(Struct, frozen=True, tag="problem", omit_defaults=True):
     """A request that could not be carried out; the session goes on."""
 
     code: str
     reason: str
+    session: int = 0
+    """To an edge: the sponsored session, or 0 for the edge itself."""
+    client: int = 0
+    """To an edge: the client that is not sponsored."""
+
+
+class Reloaded(Struct, frozen=True, tag="reloaded"):
+    """What became of reading the access list again."""
+
+    is_changed: bool
+    """False: it has a fault, and nothing has changed."""
+    told: str
+    """What counts now, or the fault."""
+
+    def __str__(self) -> str:
+        return f"{'read again' if self.is_changed else 'the access list stays as it was'}: {self.told}"
 
 
 class Goodbye(Struct, frozen=True, tag="goodbye"):
@@ -233,7 +305,9 @@ class Goodbye(Struct, frozen=True, tag="goodbye"):
     reason: str
 
 
-FromClient = Connect | Join | Leave | AskLock | Unlock | Disconnect | AskStatus | AskTime
+FromClient = (
+    Connect | Join | Leave | AskLock | Unlock | Disconnect | AskStatus | AskTime | Credential | ReloadAccess
+)
 FromDaemon = (
     Welcome
     | Refuse
@@ -241,7 +315,12 @@ FromDaemon = (
     | SignalFrame
     | LeftFrame
     | LockFrame
+    | GapFrame
     | NotSent
+    | Denied
+    | RightsChanged
+    | Reloaded
+    | Unsure
     | Accepted
     | Status
     | Time
@@ -250,23 +329,28 @@ FromDaemon = (
     | Goodbye
 )
 
+ToEdge = FromDaemon | edges.OnlyToEdge
+
 _encode = msgspec.msgpack.Encoder().encode
-_from_client: msgspec.msgpack.Decoder[FromClient] = msgspec.msgpack.Decoder(FromClient)
+_from_client: msgspec.msgpack.Decoder[FromClient | edges.FromEdge] = msgspec.msgpack.Decoder(
+    FromClient | edges.FromEdge
+)
 _from_daemon: msgspec.msgpack.Decoder[FromDaemon] = msgspec.msgpack.Decoder(FromDaemon)
+_to_edge: msgspec.msgpack.Decoder[ToEdge] = msgspec.msgpack.Decoder(ToEdge)
 
 _NOT_A_VALUE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What the decoder raises for bytes that are no value: also for text that is not UTF-8 and deep nesting."""
 _REASON_MAX_CHARACTERS = 200
 
 
-def encode_control(value: FromClient | FromDaemon) -> bytes:
+def encode_control(value: FromClient | edges.FromEdge | ToEdge) -> bytes:
     """`value` as a whole frame."""
     body = _encode(value)
     return HEAD.pack(HEAD_BYTES + len(body), FrameKind.CONTROL) + body
 
 
-def decode_from_client(frame: bytes | bytearray | memoryview) -> FromClient:
-    """The control value in a whole frame that a client sent."""
+def decode_from_client(frame: bytes | bytearray | memoryview) -> FromClient | edges.FromEdge:
+    """The control value in a whole frame that a client, or an edge, sent."""
     try:
         return _from_client.decode(frame[HEAD_BYTES:])
     except _NOT_A_VALUE as error:
@@ -277,6 +361,14 @@ def decode_from_daemon(frame: bytes | bytearray | memoryview) -> FromDaemon:
     """The control value in a whole frame that a daemon sent."""
     try:
         return _from_daemon.decode(frame[HEAD_BYTES:])
+    except _NOT_A_VALUE as error:
+        raise _bad_control(error) from None
+
+
+def decode_to_edge(frame: bytes | bytearray | memoryview) -> ToEdge:
+    """The control value in a whole frame that an edge got from its attachment."""
+    try:
+        return _to_edge.decode(frame[HEAD_BYTES:])
     except _NOT_A_VALUE as error:
         raise _bad_control(error) from None
 

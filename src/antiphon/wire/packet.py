@@ -4,9 +4,9 @@
      0     1    magic          0xA7
      1     1    version        8
      2     1    kind           see PacketKind
-     3     1    seal           0: plain, and the packet ends in a checksum. Otherwise a key number: the body
-                               is encrypted and the packet ends in a tag of 16 bytes. Every size below
-                               leaves room for that tag.
+     3     1    seal           0: plain, and the packet ends in a checksum. Otherwise the body is encrypted
+                               and ends in a tag of 16 bytes; see `sealed`. Every size below leaves room for
+                               it.
      4     4    digest         of the configuration: strangers and other clusters are refused
      8     2    sender         daemon number
     10     2    receiver       daemon number; EVERYBODY: all members of the sender's ring
@@ -25,9 +25,9 @@ The first 16 bytes are the same in all versions, see `versions`.
 The checksum of UDP has 16 bits, and not every path computes it: a packet that was changed on its way is
 dropped, which the links repair like any other loss.
 
-The counter will be the nonce of a seal. So a packet that is retransmitted gets a new one, and with it a new
-checksum; copies of one datagram for several receivers are the same bytes and share it. Receivers do not
-check it yet.
+The counter is the nonce of a seal. So a packet that is retransmitted gets a new one, and with it a new
+checksum or tag; copies of one datagram for several receivers are the same bytes and share it. Receivers of
+sealed packets take each counter once.
 
 HELLO body: sender's clock (8), the last clock value that the receiver sent (8), any number of zeros; with
 these it is a probe of the path, and its answer says how large it was. PIECE body: size of the items of a DATA
@@ -35,7 +35,8 @@ packet (4), offset (4), bytes from there: a part of a packet that no longer gets
 (8), highest number sent (8), how long ago the newest packet came, in microseconds (4), the number of that
 packet (8), how many different packets have come in all (8). NACK body: aru (8), count (2), count x (first
 number (8), how many (4)). BEAT and PROPOSAL bodies: see `membership`; TOKEN, HURRY and HELD bodies: see
-`token`; CLOCK bodies: see `clock`; SITE_ACK, SITE_NACK, CONFIRM and REPAIR bodies: see `token_site`.
+`token`; CLOCK bodies: see `clock`; SITE_ACK, SITE_NACK, CONFIRM and REPAIR bodies: see `token_site`;
+INTRODUCTION: see `sealed`.
 
 DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follows (2), then
 
@@ -43,8 +44,7 @@ DATA and UNRELIABLE bodies are items: type (1), flags (1), length of what follow
               destinations (8), bytes
     UPDATE    source (2), zero (2), serial (4), number (8), lts (8), aru (8)
     SKIP      source (2), zero (2), first number (8), last number (8), lts (8), aru (8)
-    PRESSURE  source (2), daemon (2), serial (4), count (2), count x (session number (4), length of its
-              name (1), name)
+    PRESSURE  see `pressure`
 
 Zeros behind the items are padding, so that the packets of a train have one size.
 
@@ -59,7 +59,7 @@ and the aru, acks the newest packet and how many have come; HELLO, PIECE, HURRY,
 are our own.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from struct import Struct as Layout
 from zlib import crc32
@@ -68,8 +68,10 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadPacket
+from antiphon.wire import pressure as pressures
 from antiphon.wire import versions
 from antiphon.wire.bundle import Start, look
+from antiphon.wire.pressure import Pressure as Pressure
 
 MAGIC = 0xA7
 VERSION = 8
@@ -77,6 +79,10 @@ SEAL_TAG_BYTES = 16
 
 PREFIX = Layout("!BBBBIHHIQ")
 _PREFIX_BYTES = PREFIX.size
+SEAL_AT = 3
+TO_BE_SEALED = 0xFF
+"""Stands for the seal until the packet is sealed, which is the last that happens to it. Its checksum is not
+worked out then: zeros hold its place."""
 _NUMBERS = Layout("!QQ")
 _COUNTER = Layout("!Q")
 _COUNTER_END = _PREFIX_BYTES + _COUNTER.size
@@ -85,6 +91,7 @@ HEAD_BYTES = _HEAD.size
 CHECK = Layout("!I")
 _CHECK_PACK = CHECK.pack
 CHECK_BYTES = CHECK.size
+_NO_CHECK = bytes(CHECK_BYTES)
 assert HEAD_BYTES == 40
 assert CHECK_BYTES <= SEAL_TAG_BYTES, "a packet with a tag has no checksum, and must not be longer"
 ITEM = Layout("!BBH")
@@ -93,8 +100,6 @@ _FRAGMENT = Layout("!IHHIQQ")
 FRAGMENT_BYTES = _FRAGMENT.size
 _UPDATE = Layout("!HHIQQQ")
 _SKIP = Layout("!HHQQQQ")
-_PRESSURE = Layout("!HHIH")
-_SLOW = Layout("!IB")
 _HELLO = Layout("!QQ")
 _PIECE = Layout("!II")
 _ACK = Layout("!QQIQQ")
@@ -138,6 +143,8 @@ class PacketKind(IntEnum):
     SITE_NACK = 16
     CONFIRM = 17
     REPAIR = 18
+    INTRODUCTION = 19
+    """Where packets are sealed: which process the sender is, and that it is there now."""
 
 
 class ItemType(IntEnum):
@@ -225,20 +232,6 @@ class Skip(Struct, frozen=True):
     aru: int
 
 
-class Pressure(Struct, frozen=True):
-    """The sessions of one daemon that do not keep up with their output: their senders are to wait.
-
-    It is valid for `limits.PRESSURE_VALID_US`, or until one with a greater serial comes.
-    """
-
-    source: int
-    """The segment of the daemon, along whose tree this travels."""
-    daemon: int
-    serial: int
-    sessions: tuple[tuple[int, str], ...]
-    """(session number, the session's part of its private name), at most `limits.PRESSURE_SESSIONS_MAX`."""
-
-
 Item = Fragment | Update | Skip | Pressure
 
 
@@ -317,10 +310,17 @@ def capacity(packet_bytes: int) -> int:
 
 
 def prefix(
-    kind: PacketKind, *, digest: int, sender: int, receiver: int, incarnation: int, view: int = 0
+    kind: PacketKind,
+    *,
+    digest: int,
+    sender: int,
+    receiver: int,
+    incarnation: int,
+    view: int = 0,
+    seal: int = 0,
 ) -> bytes:
-    """The part of the head that a link writes once and for all."""
-    return PREFIX.pack(MAGIC, VERSION, kind, 0, digest, sender, receiver, incarnation, view)
+    """The part of the head that a link writes once and for all; `seal` is that of the outbox for it."""
+    return PREFIX.pack(MAGIC, VERSION, kind, seal, digest, sender, receiver, incarnation, view)
 
 
 def is_data(start: bytes | memoryview) -> bool:
@@ -341,16 +341,21 @@ def check(buffers: Iterable[bytes | memoryview]) -> bytes:
     return _CHECK_PACK(found)
 
 
+def ending(buffers: Sequence[bytes | memoryview]) -> bytes:
+    """What follows on these buffers of a packet: its checksum, or the place of one if it is to be sealed."""
+    return _NO_CHECK if buffers[0][SEAL_AT] else check(buffers)
+
+
 def whole(prefix: bytes, body: bytes = b"", number: int = 0, *, counter: int) -> bytes:
     """A packet: head, body and checksum."""
     data = head(prefix, number, counter=counter) + body
-    return data + _CHECK_PACK(crc32(data))
+    return data + (_NO_CHECK if prefix[SEAL_AT] else _CHECK_PACK(crc32(data)))
 
 
 def again(sent: bytes, counter: int) -> bytes:
     """A packet to be retransmitted, as a new datagram: its bytes with a new counter."""
     data = sent[:_PREFIX_BYTES] + _COUNTER.pack(counter) + sent[_COUNTER_END:-CHECK_BYTES]
-    return data + _CHECK_PACK(crc32(data))
+    return data + (_NO_CHECK if sent[SEAL_AT] else _CHECK_PACK(crc32(data)))
 
 
 def fragment_item(fragment: Fragment, start: int, end: int) -> list[bytes | memoryview]:
@@ -386,12 +391,7 @@ def skip_item(skip: Skip) -> bytes:
 
 def pressure_item(pressure: Pressure) -> bytes:
     """`pressure` as one item."""
-    body = b"".join(
-        (
-            _PRESSURE.pack(pressure.source, pressure.daemon, pressure.serial, len(pressure.sessions)),
-            *(_SLOW.pack(number, len(name)) + name.encode() for number, name in pressure.sessions),
-        )
-    )
+    body = pressures.encode(pressure)
     return ITEM.pack(ItemType.PRESSURE, 0, len(body)) + body
 
 
@@ -474,7 +474,20 @@ def parse(data: memoryview) -> Packet:
     packet_head = Head(kind, digest, sender, receiver, incarnation, view, counter, number)
     if kind in _CARRYING:
         return Data(packet_head, 1, _parse_items(data, end), len(data))
-    body = data[HEAD_BYTES:end]
+    return _parse_body(packet_head, data[HEAD_BYTES:end])
+
+
+def opened(packet_head: Head, body: bytes, size_bytes: int) -> Packet:
+    """The packet with this head whose body was sealed, in a datagram of `size_bytes`; BadPacket with a reason
+    otherwise."""
+    if packet_head.kind in _CARRYING:
+        items = _parse_items(memoryview(body), len(body), 0)
+        return Data(packet_head, 1, items, size_bytes)
+    return _parse_body(packet_head, memoryview(body))
+
+
+def _parse_body(packet_head: Head, body: memoryview) -> Packet:
+    kind = packet_head.kind
     if kind == _KIND_ACK and len(body) == _ACK.size:
         return Ack(packet_head, *_ACK.unpack(body))
     if kind == PacketKind.HELLO and len(body) >= _HELLO.size:
@@ -542,8 +555,8 @@ def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]
                 raise BadPacket("skip: empty range")
             _check_counters(last, lts, aru)
             items.append(Skip(source, first, last, lts, aru))
-        elif kind == ItemType.PRESSURE and length >= _PRESSURE.size:
-            items.append(_parse_pressure(bytes(data[at : at + length])))
+        elif kind == ItemType.PRESSURE and length >= pressures.HEAD_BYTES:
+            items.append(pressures.parse(bytes(data[at : at + length])))
         elif kind == _PADDING_TYPE and _is_padding(data, at - ITEM_BYTES, end):
             break
         else:
@@ -554,26 +567,6 @@ def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]
 
 def _is_padding(data: memoryview, at: int, end: int) -> bool:
     return bytes(data[at:end]).count(0) == end - at
-
-
-def _parse_pressure(body: bytes) -> Pressure:
-    source, daemon, serial, count = _PRESSURE.unpack_from(body)
-    if count > limits.PRESSURE_SESSIONS_MAX:
-        raise BadPacket("pressure: too many sessions")
-    sessions = []
-    at = _PRESSURE.size
-    for _ in range(count):
-        if at + _SLOW.size > len(body):
-            raise BadPacket("pressure: cut short")
-        number, length = _SLOW.unpack_from(body, at)
-        name = body[at + _SLOW.size : at + _SLOW.size + length]
-        at += _SLOW.size + length
-        if not 0 < length <= limits.SESSION_NAME_MAX_BYTES or not name.isascii():
-            raise BadPacket("pressure: impossible name")
-        sessions.append((number, name.decode()))
-    if at != len(body):
-        raise BadPacket("pressure: wrong size")
-    return Pressure(source, daemon, serial, tuple(sessions))
 
 
 def _check_counters(number: int, lts: int, aru: int) -> None:

@@ -18,6 +18,20 @@ The first frame in each direction is a greeting. The side that has dialled sends
 
 Greetings of all versions begin like this, see `versions`.
 
+Where packets are sealed, each side sends a challenge before its greeting, the one that has dialled first, and
+a greeting ends in a proof that its sender has the cluster's key:
+
+     0     1    magic          0xAA
+     1     1    version        1
+     2     1    count          of keys
+     3     1    zero
+     4    16    nonce          random
+    20          count x number of a cluster key (1)
+
+    16     1    key           the number of the one that the proof is made with
+    17    32    proof         that follows from the key, from the nonces of the side that has dialled and of
+                              the other one, and from the first 16 bytes, see `core.sealing.proofs`
+
 Follows: Spread thesis 4.2 (a length before every message that is written to the connection).
 Deviations: the greeting, which the thesis leaves open, and frames without a packet.
 """
@@ -38,6 +52,21 @@ _LENGTH = Layout("!I")
 LENGTH_BYTES = _LENGTH.size
 _GREETING = Layout("!BBBBIHHI")
 GREETING_BYTES = _GREETING.size
+
+
+NONCE_BYTES = 16
+PROOF_BYTES = 32
+CHALLENGE_MAGIC = 0xAA
+_CHALLENGE = Layout("!BBBB16s")
+_PROOF = Layout("!B32s")
+
+
+class Challenge(Struct, frozen=True):
+    """What a side of a connection sends before its greeting, where packets are sealed."""
+
+    nonce: bytes
+    keys: tuple[int, ...]
+    """The numbers of the cluster keys that it has, the one first that it would rather use."""
 
 
 class Answer(IntEnum):
@@ -77,9 +106,49 @@ def length(size_bytes: int) -> bytes:
 
 def greeting(said: Greeting) -> bytes:
     """A whole frame with a greeting."""
-    return _LENGTH.pack(GREETING_BYTES) + _GREETING.pack(
+    return _LENGTH.pack(GREETING_BYTES) + greeting_words(said)
+
+
+def greeting_words(said: Greeting) -> bytes:
+    """A greeting without a length: what a proof vouches for."""
+    return _GREETING.pack(
         MAGIC, VERSION, said.answer, 0, said.digest, said.sender, said.receiver, said.incarnation
     )
+
+
+def proven_greeting(words: bytes, key: int, proof: bytes) -> bytes:
+    """A whole frame with a greeting and its proof."""
+    return _LENGTH.pack(GREETING_BYTES + _PROOF.size) + words + _PROOF.pack(key, proof)
+
+
+def split_proof(body: memoryview) -> tuple[memoryview, int, bytes]:
+    """The greeting in a frame, the key of its proof and the proof; BadPacket if it has none."""
+    if len(body) != GREETING_BYTES + _PROOF.size:
+        versions.check(body, "greeting", MAGIC, VERSION)
+        raise BadPacket("greeting: without a proof")
+    key, proof = _PROOF.unpack_from(body, GREETING_BYTES)
+    return body[:GREETING_BYTES], key, proof
+
+
+def challenge(said: Challenge) -> bytes:
+    """A whole frame with a challenge."""
+    keys = bytes(said.keys)
+    start = _CHALLENGE.pack(CHALLENGE_MAGIC, VERSION, len(keys), 0, said.nonce)
+    return _LENGTH.pack(len(start) + len(keys)) + start + keys
+
+
+def parse_challenge(body: memoryview) -> Challenge:
+    """The challenge in a frame; BadPacket with a reason otherwise."""
+    versions.check(body, "greeting", MAGIC, VERSION)
+    if len(body) < _CHALLENGE.size:
+        raise BadPacket("challenge: too short")
+    magic, version, count, _zero, nonce = _CHALLENGE.unpack_from(body)
+    if magic != CHALLENGE_MAGIC or version != VERSION:
+        raise BadPacket("challenge: not ours")
+    keys = tuple(body[_CHALLENGE.size :])
+    if len(keys) != count or not 0 < count <= limits.CLUSTER_KEYS_MAX:
+        raise BadPacket("challenge: wrong size")
+    return Challenge(nonce, keys)
 
 
 def parse_greeting(body: memoryview) -> Greeting:

@@ -22,6 +22,7 @@ from antiphon.wire.packet import (
     ITEM_BYTES,
     MAGIC,
     PREFIX,
+    SEAL_AT,
     VERSION,
     Data,
     Fragment,
@@ -36,8 +37,13 @@ from antiphon.wire.packet import (
 _TRAIN_PARTS = "!24sQQ4sI24s"
 _TRAIN_PACK = Layout(_TRAIN_PARTS).pack
 _CHECK_PACK = CHECK.pack
+_NO_CHECK = bytes(CHECK_BYTES)
 FRAGMENT_PACKET_BYTES = HEAD_BYTES + ITEM_BYTES + FRAGMENT_BYTES
 _FRAGMENT_REST = Layout("!HHIQQ")
+_COUNTER_AT = PREFIX.size
+_FRAGMENT_PARTS = Layout("!4sI24s")
+_FRAGMENT_BYTES = _FRAGMENT_PARTS.size
+assert _FRAGMENT_BYTES == ITEM_BYTES + FRAGMENT_BYTES
 _REST_AT = FRAGMENT_PACKET_BYTES - _FRAGMENT_REST.size
 """From here on the head of a fragment is the same in all packets of one bundle."""
 assert Layout(_TRAIN_PARTS).size == FRAGMENT_PACKET_BYTES == 72
@@ -69,7 +75,10 @@ def fragment_train(
     buffers: list[bytes | memoryview] = [b""] * (3 * count)
     buffers[0::3] = starts
     buffers[1::3] = bodies
-    buffers[2::3] = map(_CHECK_PACK, map(crc32, bodies, map(crc32, starts)))
+    if prefix[SEAL_AT]:
+        buffers[2::3] = repeat(_NO_CHECK, count)
+    else:
+        buffers[2::3] = map(_CHECK_PACK, map(crc32, bodies, map(crc32, starts)))
     return buffers
 
 
@@ -151,6 +160,59 @@ def _parse_fragment_train(data: memoryview, stride_bytes: int, count: int) -> Da
     packet_head = Head(kind, digest, sender, receiver, incarnation, view, counters[0], numbers[0])
     fragment = Fragment(source, number, destinations, total, offsets[0], body)
     return Data(packet_head, count, [fragment], len(data))
+
+
+_sealed_layouts: dict[int, Layout] = {}
+
+
+def continuing_head(data: memoryview, stride_bytes: int, count: int) -> Head | None:
+    """The head of the first packet of a sealed train, if those of the others continue it: with the next
+    counters and numbers, and otherwise the same."""
+    layout = _sealed_layouts.get(stride_bytes)
+    if layout is None:
+        if len(_sealed_layouts) >= 256:
+            _sealed_layouts.clear()
+        layout = _sealed_layouts[stride_bytes] = Layout(f"!24sQQ{stride_bytes - HEAD_BYTES}x")
+    prefixes, counters, numbers = zip(*layout.iter_unpack(data), strict=True)
+    if (
+        prefixes.count(prefixes[0]) != count
+        or counters != tuple(range(counters[0], counters[0] + count))
+        or numbers != tuple(range(numbers[0], numbers[0] + count))
+    ):
+        return None
+    _, _, kind, _, digest, sender, receiver, incarnation, view = PREFIX.unpack(prefixes[0])
+    return Head(kind, digest, sender, receiver, incarnation, view, counters[0], numbers[0])
+
+
+def numbered(data: memoryview, stride_bytes: int) -> list[bytes]:
+    """The counter and the number of each packet of a train, as they stand there."""
+    raw = bytes(data)
+    at, end = _COUNTER_AT, HEAD_BYTES
+    return [raw[place + at : place + end] for place in range(0, len(raw), stride_bytes)]
+
+
+def opened_train(first: Head, bodies: list[bytes], size_bytes: int) -> Data | None:
+    """The packets with these bodies, which were sealed, as one Data if they continue one another exactly;
+    None to parse them one by one. `first` is the head of the first of them."""
+    count = len(bodies)
+    step = len(bodies[0]) - _FRAGMENT_BYTES
+    if step <= 0 or first.kind not in (PacketKind.DATA, PacketKind.UNRELIABLE):
+        return None
+    items, offsets, rests = zip(*map(_FRAGMENT_PARTS.unpack_from, bodies), strict=True)
+    offset = offsets[0]
+    source, _zero, total, number, destinations = _FRAGMENT_REST.unpack(rests[0])
+    if (
+        items.count(ITEM.pack(ItemType.FRAGMENT, 0, FRAGMENT_BYTES + step)) != count
+        or offsets != tuple(range(offset, offset + step * count, step))
+        or rests.count(rests[0]) != count
+        or set(map(len, bodies)) != {len(bodies[0])}
+        or total > limits.BUNDLE_MAX_BYTES
+        or offset + step * count > total
+        or not 0 < number <= limits.COUNTER_MAX
+    ):
+        return None
+    body = b"".join([one[_FRAGMENT_BYTES:] for one in bodies])
+    return Data(first, count, [Fragment(source, number, destinations, total, offset, body)], size_bytes)
 
 
 def split(data: Data) -> list[Data]:

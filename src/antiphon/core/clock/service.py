@@ -422,7 +422,7 @@ class Clock:
         said = self._claim(flags, wanted_s, arrivals, now_us)
         prefix = packet.prefix(
             PacketKind.CLOCK, digest=self.config.digest, sender=self._me, receiver=receiver,
-            incarnation=self._incarnation,
+            incarnation=self._incarnation, seal=self._datagrams.seal,
         )  # fmt: skip
         counter = self._datagrams.counter.take()
         data = packet.whole(prefix, wire.encode(said), counter=counter)

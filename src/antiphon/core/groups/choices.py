@@ -153,9 +153,9 @@ class Choices:
 
     # What is handed to them -------------------------------------------------------------------------------
 
-    def offer(self, entry: Entry, level: int) -> None:
+    def offer(self, entry: Entry, level: int) -> bool:
         """A bundle that is not delivered yet has reached `level`: hand it to the sessions that chose no more,
-        unless it overtakes something."""
+        unless it overtakes something. Whether there was one."""
         header = entry.header
         sender = (header.daemon, header.session)
         receivers = []
@@ -178,6 +178,7 @@ class Choices:
             self._hand(tuple(receivers), header, in_place(entry))
             if self.is_waiting:
                 self.passed(entry, receivers)
+        return bool(receivers)
 
     def _wait(self, number: int, line: Line, entry: Entry, is_offered: bool) -> None:
         waiting = self._lines.setdefault(number, {}).setdefault(line, [])

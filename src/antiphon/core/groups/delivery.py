@@ -5,6 +5,7 @@ membership changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from msgspec import structs
 
@@ -14,6 +15,7 @@ from antiphon.core.groups.membership import Mark, Membership
 from antiphon.core.groups.merging import Merging
 from antiphon.core.groups.sessions import Sessions
 from antiphon.core.observer import Observer
+from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.histories import Histories
 from antiphon.core.ordering.order import Order
 from antiphon.service import SAFE, UNRELIABLE
@@ -29,6 +31,32 @@ Frames = list[tuple[tuple[int, ...], bytes | bytearray | memoryview, Header | No
 Endings = list[tuple[int, frames.Goodbye]]
 
 
+class Feeding(Protocol):
+    """What is told of the groups to which this daemon listens for edges (`core.feeds`)."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it listens to any."""
+
+    def message(self, entry: Entry) -> None:
+        """A bundle of messages is delivered."""
+
+    def unreliable(self, header: Header, bundle: bytes | bytearray | memoryview) -> None:
+        """An unreliable one has come."""
+
+    def view(self, change: Change) -> None:
+        """A group has a new view."""
+
+    def merged(self, group: Group, place: int) -> None:
+        """A group was put together, and all of its members come from one view."""
+
+    def signal(self, group: Group) -> None:
+        """A group's transitional signal is given."""
+
+    def listens(self, event: GroupEvent, place: int) -> None:
+        """This daemon listens to groups from here on, or no longer."""
+
+
 class Delivery:
     """Turns delivered bundles into frames for the sessions of this daemon."""
 
@@ -42,6 +70,8 @@ class Delivery:
         observer: Observer | None = None,
     ) -> None:
         self.membership = Membership(site_of)
+        self.feeding: Feeding | None = None
+        """The feed for edges, if there may be some."""
         self.histories: Histories | None = None
         """The pasts of the sessions in the installed view; None until all of the view before is delivered."""
         self._me = me
@@ -86,8 +116,11 @@ class Delivery:
             receivers = self._receivers[header.names] = self._find_receivers(parse_names(header.names)[1:])
         if header.flags & Flag.SELF_DISCARD and source == self._me:
             receivers = tuple(number for number in receivers if number != header.session)
-        if header.service is UNRELIABLE and not self._sessions.dropping.isdisjoint(receivers):
-            receivers = self._drop_for_the_slow(receivers, header)
+        if header.service is UNRELIABLE:
+            if self.feeding is not None and self.feeding.is_active:
+                self.feeding.unreliable(header, bundle)
+            if not self._sessions.dropping.isdisjoint(receivers):
+                receivers = self._drop_for_the_slow(receivers, header)
         if handed:
             receivers = tuple(number for number in receivers if number not in handed)
         if receivers:
@@ -139,6 +172,11 @@ class Delivery:
         if event.kind in ("lock", "unlock"):
             self._lock(member, event, header, place)
             return 1
+        if event.kind in ("listen", "unlisten"):
+            self.membership.listen(source, event)
+            if source == self._me and self.feeding is not None:
+                self.feeding.listens(event, place)
+            return 1 + len(event.listened)
         if event.kind == "quorum" and header.service is not SAFE:
             return 1  # no daemon of ours sends that, and it would decide nothing
         name = parse_names(header.names)[0]
@@ -194,7 +232,8 @@ class Delivery:
         for number, sequence in accepted.items():
             session = self._sessions.get(number)
             if session is not None and session.accepts and not session.is_leaving:
-                self._output.append(((number,), frames.encode_control(frames.Accepted(sequence)), None))
+                accepted_frame = frames.Accepted(sequence, session.sponsored_number)
+                self._output.append(((session.speaker,), frames.encode_control(accepted_frame), None))
         accepted.clear()
 
     def signal(self, group: Group) -> None:
@@ -202,6 +241,8 @@ class Delivery:
         if group.is_signalled:
             return
         group.is_signalled = True
+        if self.feeding is not None and self.feeding.is_active:
+            self.feeding.signal(group)
         numbers = self._viewers(group)
         self._write(numbers, frames.SignalFrame(TransitionalSignal(group.name, group.view)))
 
@@ -221,6 +262,8 @@ class Delivery:
         for group, change in self.membership.merge(merging.rows, view_id, bool(merging.known)):
             if change is not None:
                 self._tell(change)
+            elif self.feeding is not None:
+                self.feeding.merged(group, view_id.lts)
             yield 1 + len(group.members)
         self.changed()
 
@@ -228,6 +271,8 @@ class Delivery:
         """Deliver a view to every local member that wants views, and in any case to the session that
         joined or left, because it waits for that; a newcomer has no previous view."""
         self._tell_local(change, cause)
+        if self.feeding is not None and self.feeding.is_active:
+            self.feeding.view(change)
         if self._observer is not None and change.made is not None:
             self._observer.regrouped(change.made, change.sessions)
 

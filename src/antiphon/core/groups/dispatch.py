@@ -72,9 +72,8 @@ class Dispatcher:
         comes before the next bundle: the groups are complete, and are put together (`Passage.merging` is over
         when it is done)."""
         if isinstance(entry, Offer):
-            if not passage.drops:
-                self._choices.offer(entry.entry, entry.level)
-            passage.spend(1)
+            if not passage.drops and self._choices.offer(entry.entry, entry.level):
+                passage.spend(1)
             return None
         header = entry.header
         flags = header.flags
@@ -86,6 +85,9 @@ class Dispatcher:
             if self._observer is not None:
                 self._observer.delivered(passage.view_id, header, entry.place)
             self._delivery.message(header.daemon, header, in_place(entry), entry.handed)
+            feeding = self._delivery.feeding
+            if feeding is not None and feeding.is_active:
+                feeding.message(entry)
             if self._choices.is_waiting:
                 self._choices.passed(entry)
             passage.spend(1)

@@ -32,6 +32,8 @@ class Group:
         """Joins per site that were seen and are not delivered yet: conservative pruning."""
         self.mask = 0
         """The sites that must get what is sent to this group."""
+        self.listeners: dict[int, int] = {}
+        """The daemons that listen to it for edges, each with the number of receivers behind it."""
         self.locks = Locks()
         self.quorum: Quorum | None = None
         """None: no member wishes one."""
@@ -97,14 +99,30 @@ class Group:
             del self.joining[site]
             self._clear(site, site_of)
 
+    def listen(self, daemon: int, site: int, receivers: int) -> None:
+        """A daemon of a site listens, or tells anew for how many."""
+        self.listeners[daemon] = receivers
+        self.mask |= 1 << site
+
+    def unlisten(self, daemon: int, site_of: Callable[[int], int]) -> None:
+        """A daemon listens no longer."""
+        if self.listeners.pop(daemon, None) is not None:
+            self._clear(site_of(daemon), site_of)
+
     def _clear(self, site: int, site_of: Callable[[int], int]) -> None:
-        """Take a site out of the mask unless it has members or joins."""
-        if site not in self.joining and all(site_of(daemon) != site for daemon in self.hosts):
+        """Take a site out of the mask unless it has members, listeners or joins."""
+        if site not in self.joining and all(
+            site_of(daemon) != site for daemon in (*self.hosts, *self.listeners)
+        ):
             self.mask &= ~(1 << site)
 
     def sessions_at(self, daemon: int) -> Mapping[int, None]:
         """The sessions of its members at one daemon, in the order of their joins."""
         return self.hosts.get(daemon, _NO_SESSIONS)
+
+    def show(self, cause: Cause = Cause.JOIN) -> View:
+        """Its view as it is, for who comes in the middle of it."""
+        return Change(self, cause, (), came_along=()).view
 
     @property
     def is_needless(self) -> bool:
@@ -174,6 +192,8 @@ class Change:
                     if member != newcomer and (together is None or member[0] in together)
                 )
         view = View(group.name, group.view, members, came_along, self.cause, self._changed, self._parts)
+        if group.listeners:
+            view = structs.replace(view, receivers=sum(group.listeners.values()))
         if group.quorum is None and not group.locks:
             return view
         return structs.replace(

@@ -45,6 +45,7 @@ class Membership:
         """Whether messages that wait for a quorum may have to wait no longer; who looks at it clears it."""
         self._site_of = site_of
         self._of: dict[Member, set[str]] = {}
+        self._listened: set[str] = set()  # groups to which daemons listen
 
     def destinations(self, names: Iterable[str]) -> int:
         """The sites that have, or are about to have, members of these groups."""
@@ -57,8 +58,9 @@ class Membership:
 
     def saw(self, member: Member, event: GroupEvent) -> None:
         """An event came in; it takes effect when it is delivered, but a join counts for pruning at once."""
-        if event.kind == "join":
-            self._group(event.group).join_seen(self._site_of(member[0]))
+        if event.brings_messages:
+            for name in event.groups:
+                self._group(name).join_seen(self._site_of(member[0]))
 
     def forget_joins(self) -> None:
         """A daemon view has ended: no join is under way any more."""
@@ -94,6 +96,25 @@ class Membership:
         if event.kind == "quorum":
             return self._decide(event.group, mark)
         return self._depart(event.departed(member), mark)
+
+    def listen(self, daemon: int, event: GroupEvent) -> None:
+        """A daemon begins to listen to groups, or tells anew for how many receivers, or listens no longer."""
+        site = self._site_of(daemon)
+        for name, receivers in event.listened:
+            if event.kind == "listen":
+                group = self._group(name)
+                group.listen(daemon, site, receivers)
+                group.join_done(site, self._site_of)
+                self._listened.add(name)
+            elif (known := self.groups.get(name)) is not None:
+                known.unlisten(daemon, self._site_of)
+                self._look_at_listeners(known)
+
+    def _look_at_listeners(self, group: Group) -> None:
+        if not group.listeners:
+            self._listened.discard(group.name)
+            if group.is_needless:
+                self._delete(group)
 
     def is_member(self, member: Member, group: str) -> bool:
         return group in self._of.get(member, ())
@@ -155,8 +176,8 @@ class Membership:
 
     def _released(self, group: Group, gone: tuple[Member, ...], place: int) -> None:
         """Members have gone by their own will, or with their connections."""
-        if group.is_needless:
-            self._delete(group)
+        if not group.members:
+            self._emptied(group)
             return
         if group.locks:
             group.locks.forget(gone)
@@ -165,6 +186,14 @@ class Membership:
             self._look(group, place)
         else:
             group.look_at_locks(place)
+
+    def _emptied(self, group: Group) -> None:
+        """The last member is gone: so are locks and wishes, and the group, unless daemons listen to it or
+        join."""
+        self._delete(group)
+        if not group.is_needless:
+            group.locks, group.quorum = Locks(), None
+            self.groups[group.name] = group
 
     def _delete(self, group: Group) -> None:
         del self.groups[group.name]
@@ -262,11 +291,13 @@ class Membership:
         A view is named after the first daemon that has members in it. If groups were still to be put
         together, members of one group may be in several views, and no two of these get the same name.
         """
+        self._lose_listeners(together)
         lost = [member for member in self._of if member[0] not in together]
         torn: list[tuple[int, str]] = []
         for name in set().union(*map(self._of.__getitem__, lost)):
-            hosts = self.groups[name].hosts
-            torn.append((min((daemon for daemon in hosts if daemon in together), default=-1), name))
+            group = self.groups[name]
+            here = [daemon for daemon in group.hosts if daemon in together] or group.listeners
+            torn.append((min(here, default=-1), name))
             yield None
         for first, name in sorted(torn):  # all see them in one order, by the identifiers and then by group
             group = self.groups[name]
@@ -277,6 +308,8 @@ class Membership:
                 yield None
             else:
                 view_id = name_view(first)
+                if not group.members:
+                    self._emptied(group)
                 # Later than all grants of the view that ends, earlier than those of the next one. The parts
                 # of a group lose members at the same time: the first daemon tells their numbers apart.
                 self._lost(group, gone, max(round_of(view_id.branch), view_id.lts) | first)
@@ -284,6 +317,12 @@ class Membership:
                 yield self._view(group, view_id, change)
         for member in lost:
             self._of.pop(member, None)
+
+    def _lose_listeners(self, together: frozenset[int]) -> None:
+        for group in [self.groups[name] for name in sorted(self._listened)]:
+            for daemon in [daemon for daemon in group.listeners if daemon not in together]:
+                group.unlisten(daemon, self._site_of)
+            self._look_at_listeners(group)
 
     def _lost(self, group: Group, gone: list[Member], fence: int) -> None:
         """Members of a group are lost: whether the others may go on must be decided; what these held passes
@@ -299,7 +338,7 @@ class Membership:
         """What a daemon announces in its GROUPS messages."""
         for name in sorted(self.groups):
             group = self.groups[name]
-            if daemon not in group.hosts:
+            if daemon not in group.hosts and daemon not in group.listeners:
                 continue
             local = tuple(
                 (place, session, member_name)
@@ -310,12 +349,14 @@ class Membership:
             told = None
             if group.quorum is not None and min(group.hosts) == daemon:
                 told = group.quorum.hosted()
+            receivers = group.listeners.get(daemon)
             yield HostedGroup(
                 name,
                 (view.epoch, view.branch, view.lts, view.daemon),
                 local,
                 group.locks.hosted(daemon) if group.locks else (),
                 told,
+                receivers,
             )
 
     def merge(
@@ -331,22 +372,26 @@ class Membership:
         if not is_known:
             self.groups.clear()
             self._of.clear()
+            self._listened.clear()
             self.blocked.clear()
             self.undecided.clear()
             self.is_eased = True
         for name in sorted(rows):
             parts: dict[ViewId, list[tuple[int, int, int, str]]] = {}
             old = before.get(name)
-            if is_known and old is not None:
+            if is_known and old is not None and old.members:
                 parts[old.view] = [
                     (place, daemon, session, member_name)
                     for place, ((daemon, session), member_name) in enumerate(old.members.items())
                 ]
             for daemon, hosted in rows[name]:
-                part = parts.setdefault(ViewId(*hosted.view), [])
-                part.extend((place, daemon, session, member) for place, session, member in hosted.members)
+                if hosted.members:
+                    part = parts.setdefault(ViewId(*hosted.view), [])
+                    part.extend((place, daemon, session, member) for place, session, member in hosted.members)
             group, change = self._put_together(name, parts, old, view_id)
-            self._put_states_together(group, rows[name], old if is_known else None, sorted(parts))
+            if parts:
+                self._put_states_together(group, rows[name], old if is_known else None, sorted(parts))
+            self._put_listeners_together(group, rows[name], old if is_known else None)
             yield group, change
 
     def _put_together(
@@ -359,6 +404,8 @@ class Membership:
         """One group from the members that come from each of several views, or from one."""
         group = self.groups[name] = Group(name)
         self.undecided.discard(name)
+        if not parts:  # some listen, and there are no members
+            return group, None
         for part_id in sorted(parts):
             parts[part_id].sort()
             for _, daemon, session, member_name in parts[part_id]:
@@ -376,6 +423,14 @@ class Membership:
         came_from = tuple(tuple(name for *_, name in parts[part_id]) for part_id in sorted(parts))
         change = Change(group, Cause.MERGE, newcomers, came_along=tuple(came_along.values()), parts=came_from)
         return group, self._view(group, view_id, change)
+
+    def _put_listeners_together(self, group: Group, rows: list[Row], old: Group | None) -> None:
+        """Who listens to a group, as the daemons announce it, or as it is known."""
+        told = {} if old is None else dict(old.listeners)
+        told |= {daemon: hosted.receivers for daemon, hosted in rows if hosted.receivers is not None}
+        for daemon, receivers in sorted(told.items()):
+            group.listen(daemon, self._site_of(daemon), receivers)
+            self._listened.add(group.name)
 
     def _put_states_together(
         self, group: Group, rows: list[Row], old: Group | None, part_ids: list[ViewId]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.core.access.rights import Rights
 from antiphon.core.groups.backlog import Lag
 from antiphon.service import Service
 from antiphon.types import PRIORITY_MAX, SlowPolicy, private_name
@@ -13,6 +14,18 @@ from antiphon.wire import bundle
 from antiphon.wire.bundle import Header
 from antiphon.wire.events import GroupEvent
 from antiphon.wire.gathering import Gathering, are_alike
+
+
+class Denial(Struct, frozen=True):
+    """Why messages of a session are not sent: the access list does not allow it."""
+
+    name: str
+    """The group or the private name to which the session may not send; empty for what was told already."""
+    reason: str = ""
+
+
+NOTHING = GroupEvent("unlock")
+"""What stands in the place of a request that is not carried out: it has its number, and no effect."""
 
 
 class Pending(Struct):
@@ -23,6 +36,8 @@ class Pending(Struct):
     event: GroupEvent | None = None
     gathering: Gathering | None = None
     """What it has become one with, once there is something."""
+    denial: Denial | None = None
+    """With the event NOTHING: why it is not sent."""
 
     @property
     def size_bytes(self) -> int:
@@ -49,8 +64,14 @@ class Session:
         slow: SlowPolicy,
         warnings: bool,
         refusals: bool,
+        sponsor: int = 0,
+        rights: Rights | None = None,
     ) -> None:
         self.number = number
+        self.speaker = sponsor or number
+        """The connection over which it is told something: its own, or that of the edge where it is."""
+        self.sponsored_number = number if sponsor else 0
+        """How an edge's connection is told whom something is for."""
         self.name = name
         self.private_name = private_name(name, daemon)
         self.sender_area = bundle.names_area(self.private_name, ())
@@ -91,6 +112,10 @@ class Session:
         self.is_leaving = False
         """Whether its end is ordered or about to be: nothing more is delivered to it."""
         self.is_connected = True
+        self.rights = rights
+        """What it may do; None: everything."""
+        self.rights_seen = 0
+        """Which state of its rights was looked at last."""
 
     def is_staying_in(self, group: str) -> bool:
         """Whether it is a member of `group` and has not asked to leave it."""
@@ -127,6 +152,9 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._names: dict[str, Session] = {}
         self._newest = 0
+        self.sponsor_rights: dict[int, Rights] = {}
+        """What edges may do, by the number of each, where there is an access list."""
+        self._sponsored: dict[int, dict[int, Session]] = {}  # by the connection of their edge
         self._turns: dict[int, deque[Session]] = {}  # by priority, highest first; only those in use
         self._passed: dict[int, int] = {}  # by priority: how many turns of higher ones it has waited for
         self._parked: dict[int, Session] = {}  # by number: the first bundle of each waits for a slow receiver
@@ -167,28 +195,51 @@ class Sessions:
         slow: SlowPolicy = "disconnect",
         warnings: bool = False,
         refusals: bool = False,
+        edge: str = "",
+        sponsor: int = 0,
+        rights: Rights | None = None,
     ) -> Session:
+        """With `sponsor`, a session at an edge, which is connected there: it may send, and nothing comes to
+        it."""
         assert 0 <= priority <= PRIORITY_MAX
-        self._newest += 1
         session = Session(
-            self._newest,
+            self.take_number(),
             name,
-            self._daemon,
+            edge or self._daemon,
             priority=priority,
             views=views,
             accepts=accepts,
             slow=slow,
             warnings=warnings,
             refusals=refusals,
+            sponsor=sponsor,
+            rights=rights,
         )
         self._sessions[session.number] = session
+        if sponsor:
+            self._sponsored.setdefault(sponsor, {})[session.number] = session
+            return session
         self._names[name] = session
         if views:
             self.viewers.add(session.number)
         return session
 
+    def take_number(self) -> int:
+        """The number of a new session, or of an edge."""
+        self._newest += 1
+        return self._newest
+
+    def sponsored(self, sponsor: int) -> dict[int, Session]:
+        """The sessions at one edge, by number."""
+        return self._sponsored.get(sponsor, {})
+
     def remove(self, session: Session) -> None:
-        self._names.pop(session.name, None)
+        if session.sponsored_number:
+            self._sponsored[session.speaker].pop(session.number, None)
+            if not self._sponsored[session.speaker]:
+                del self._sponsored[session.speaker]
+        else:
+            self._names.pop(session.name, None)
         self._sessions.pop(session.number, None)
         self.viewers.discard(session.number)
 
@@ -341,9 +392,14 @@ class Sessions:
         return chosen
 
     def input_room(self, number: int) -> int:
-        """How many bytes there is room for in its queue."""
+        """How many bytes there is room for in its queue; of an edge, in the fullest queue of a session
+        there."""
+        most = limits.SESSION_INPUT_MAX_BYTES
         session = self._sessions.get(number)
-        return 0 if session is None else max(0, limits.SESSION_INPUT_MAX_BYTES - session.input_bytes)
+        if session is not None:
+            return max(0, most - session.input_bytes)
+        full = max((session.input_bytes for session in self.sponsored(number).values()), default=0)
+        return max(0, most - full)
 
     def wants_input(self, session: Session) -> bool:
         """Whether its queue has room."""

@@ -1,16 +1,30 @@
 """Sessions that fall behind and catch up: counted, warned, and not given what may be dropped."""
 
+from typing import Protocol
+
 from antiphon.config import Settings
 from antiphon.core.groups.backlog import Band, Lag, lag_after, marks_of, stops_senders
-from antiphon.core.groups.backpressure import Backpressure
 from antiphon.core.groups.sessions import Session, Sessions
 from antiphon.types import SlowReceiver
+
+
+class Senders(Protocol):
+    """What those who send to slow sessions hear of them."""
+
+    def behind(self, session: Session, read_bytes: int, now_us: int) -> None:
+        """Too much output waits for a session."""
+
+    def has_read(self, session: int, read_bytes: int, now_us: int) -> None:
+        """It has read so much in all."""
+
+    def caught_up(self, session: int) -> None:
+        """It has read enough, or is gone."""
 
 
 class SlowSessions:
     """Finds out which sessions of one daemon are slow, from how much output waits for each."""
 
-    def __init__(self, settings: Settings, sessions: Sessions, backpressure: Backpressure) -> None:
+    def __init__(self, settings: Settings, sessions: Sessions, backpressure: Senders) -> None:
         self._soft_bytes = settings.output_soft_bytes
         self._hard_bytes = settings.output_hard_bytes
         self._sessions = sessions

@@ -33,7 +33,7 @@ def build(
     path = config.link_between(me, peer)
     incarnation = view.incarnation(me)
     assert incarnation is not None
-    ends = Ends(me, peer, config.digest, view.id, incarnation, view.incarnation(peer) or 0)
+    ends = Ends(me, peer, config.digest, view.id, incarnation, view.incarnation(peer) or 0, datagrams.seal)
     signs = signs_of(config)
     if path.protocol == "tcp":
         stream = streams[peer]

@@ -61,6 +61,8 @@ class Ends(NamedTuple):
     view: int
     incarnation: int
     peer_incarnation: int
+    seal: int = 0
+    """That of the outbox."""
 
     def prefix(self, kind: PacketKind) -> bytes:
         """The part of the head that is the same in all packets of one kind."""
@@ -71,6 +73,7 @@ class Ends(NamedTuple):
             receiver=self.peer,
             incarnation=self.incarnation,
             view=self.view,
+            seal=self.seal,
         )
 
 

@@ -191,7 +191,7 @@ class Packer:
         if may_pad and 0 < room <= stride_bytes // _PADDING_SHARE and self:
             buffers.append(bytes(room))
             room = 0
-        buffers.append(packet.check(buffers[first:]))
+        buffers.append(packet.ending(buffers[first:]))
         return stride_bytes - room
 
     def _advance(self, taken: int) -> None:

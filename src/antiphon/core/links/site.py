@@ -132,6 +132,7 @@ class SiteLink(Carrier):
         """`kinds` are those of the packets that go to all members."""
         self._me, self._digest, self._view = me, digest, view
         self._incarnations = incarnations
+        self._seal = datagrams.seal
         self.members = members
         self._others = tuple(member for member in members if member != me)
         super().__init__(packet_bytes, {kind: self._prefix(kind, EVERYBODY) for kind in kinds}, datagrams)
@@ -144,6 +145,7 @@ class SiteLink(Carrier):
             receiver=receiver,
             incarnation=self._incarnations[self._me],
             view=self._view,
+            seal=self._seal,
         )
 
     def _emit(self, train: Train) -> None:

@@ -115,12 +115,14 @@ class Changeover:
         self._send(control_bundle(RECEIVING, Flag.PHASE), now_us, None)
 
     def _joins_under_way(self) -> tuple[tuple[str, int], ...]:
-        """Group and lts of the joins of our own sessions that have not taken effect."""
+        """Group and lts of the joins of our own sessions, and of what we listen to, that have not taken
+        effect."""
         return tuple(
-            (event.group, entry.header.lts)
+            (group, entry.header.lts)
             for entry in self._old.order.retained()
             if not entry.delivered and entry.daemon == self._me and entry.header.flags & Flag.EVENT
-            if (event := parse_event(entry.bundle, entry.header)).kind == "join"
+            if (event := parse_event(entry.bundle, entry.header)).brings_messages
+            for group in event.groups
         )
 
     def take(self, entry: Entry, record: Round | None, now_us: int) -> None:
@@ -188,7 +190,7 @@ class Changeover:
 
     def _is_newly_joined(self, header: Header) -> bool:
         """Whether a bundle that was pruned from this site is now for this daemon."""
-        names = bundles.parse_names(header.names)[1:]
+        names = bundles.listened_names(header.names)
         may_follow = self._old.order.may_follow
         return any(group in names and may_follow(header, lts) for group, lts in self._joining)
 

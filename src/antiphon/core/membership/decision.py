@@ -80,9 +80,10 @@ class Decision:
     def _back_to_work(self, now_us: int) -> None:
         """The search has led to no better view: the view goes on, and the next attempt waits a little."""
         standing, presence = self._standing, self._presence
-        peer = standing.rounds.current.peer if standing.rounds.current is not None else None
-        if peer is not None and peer not in standing.view.members:
-            presence.peers[peer].refused_until_us = now_us + presence.timing.probe_max_us
+        number = standing.rounds.current.peer if standing.rounds.current is not None else None
+        peer = None if number is None else presence.peers.get(number)  # who asked may be no neighbour
+        if peer is not None and number not in standing.view.members:
+            peer.refused_until_us = now_us + presence.timing.probe_max_us
         self._search.finished = standing.search_stamp
         presence.find_missed(now_us)
         standing.change(State.OP, Reason.NOTHING_NEW, now_us)

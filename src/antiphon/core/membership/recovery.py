@@ -123,7 +123,7 @@ class Recovery:
             if not state.joining or daemon in having or daemon in lacking:
                 continue
             if groups is None:
-                groups = bundles.parse_names(header.names)[1:]
+                groups = bundles.listened_names(header.names)
             may_follow = self._order.may_follow
             if any(group in groups and may_follow(header, lts) for group, lts in state.joining):
                 found.append(daemon)

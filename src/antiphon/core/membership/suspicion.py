@@ -18,7 +18,9 @@ from antiphon.core.membership.rounds import Reason
 
 PAUSE_SHARE = 8
 """A daemon whose deadline is late by the least suspicion, divided by this, was stopped."""
-ANSWERS_USUAL = 5
+REPETITIONS = 5
+"""A neighbour that owes a sign of life is asked so many times more, and has the time of an answer after the
+last one, too."""
 ANSWERS_SLOW = 3
 
 
@@ -99,13 +101,13 @@ class Suspicion:
 
     def patience_us(self, link: Link | Mate) -> int:
         """How long a neighbour may be silent: from the floor to the ceiling, the time after which it is asked
-        for a sign of life, and then as long as five answers may take or three as slow as the slowest of
-        late."""
+        for a sign of life, and then as long as the answers to that question and its repetitions may take or
+        three as slow as the slowest of late."""
         timing = self._timing
         if link.state is LinkState.CLOSED and not isinstance(link, Mate):
             return timing.suspect_us
         ask_us = timing.ask_us if isinstance(link, Mate) else link.ask_us
-        answers_us = max(ANSWERS_USUAL * ask_us, ANSWERS_SLOW * link.slowest_us)
+        answers_us = max((1 + REPETITIONS) * ask_us, ANSWERS_SLOW * link.slowest_us)
         return min(max(timing.suspect_us, self._asked_after_us(link) + answers_us), timing.suspect_max_us)
 
     def _asked_after_us(self, link: Link | Mate) -> int:

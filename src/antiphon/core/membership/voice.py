@@ -29,7 +29,12 @@ class Voice:
     def send(self, receiver: int, kind: PacketKind, body: bytes) -> None:
         """One packet, which may get lost."""
         prefix = packet.prefix(
-            kind, digest=self._digest, sender=self._me, receiver=receiver, incarnation=self._incarnation
+            kind,
+            digest=self._digest,
+            sender=self._me,
+            receiver=receiver,
+            incarnation=self._incarnation,
+            seal=self._datagrams.seal,
         )
         data = packet.whole(prefix, body, counter=self._datagrams.counter.take())
         self._datagrams.append(Datagram(receiver, [data], len(data), len(data)))

@@ -379,19 +379,19 @@ class AdaptiveOrder(SymmetricOrder):
         self._vouch_again()
         while self._deliver_next():
             pass
+        if self.causal.is_active:
+            self.causal.reach(self.done_line)
         if self.early.is_active:
             self._reach_agreed()
-        if self.causal.is_active:
-            self.causal.reach(self._done_line)
         self._forget_stable()
 
     @property
-    def _done_line(self) -> int:
+    def done_line(self) -> int:
         """See `symmetric.SymmetricOrder`. The agreed line does not wait for passive sources, so what was born
         before it may not have come."""
         come = self._lines.come
         if not self.book.awaiting and not self.book.placed:  # then places are births
-            return min(come, super()._done_line)
+            return min(come, super().done_line)
         self._pass_delivered()
         waiting = [entry.header.lts for _, entry in self._order if not entry.delivered]
         waiting += (entry.header.lts for entry in self.book.awaiting.values())

@@ -10,6 +10,8 @@ chose it is *offered*: its daemon hands it to those members, and leaves them out
   it comes after) is not offered before that; what follows it in its session waits, too.
 - In the adaptive order a bundle that waits for its ticket has no place: whoever read it and sent something
   would send that before it. So it is offered when its place is certain.
+- What was offered in its place of the agreed order is not dropped at the end of the view, as if it were
+  delivered: daemons tell it (`state.SourceState.overtook`). What was offered earlier than that may be.
 - Events of groups stop the way to AGREED: nothing is agreed before the view that comes before it.
 Checked by: the scenario `choices`, the oracle's "choices" and the properties that members chose.
 """
@@ -151,4 +153,5 @@ class EarlyQueue:
         before, entry.reached = entry.reached, max(level, entry.reached)
         if any(before < ceiling <= level for ceiling in self._ceilings):
             self.offered += 1
+            entry.is_shown |= level >= AGREED
             self._ready.append(Offer(entry, level))

@@ -35,6 +35,9 @@ class Entry(Struct, eq=False):
     """What comes before it in its sender's past, where that is told."""
     reached: int = 0
     """The greatest service whose promises it keeps here already, though it is not delivered (`early`)."""
+    is_shown: bool = False
+    """Whether it was offered in its place of the agreed order: then it is not dropped at the end of the view,
+    as if it were delivered."""
     handed: tuple[int, ...] = ()
     """Sessions of this daemon that have got it, because they chose less."""
     resent: int = 0

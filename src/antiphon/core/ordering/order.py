@@ -217,6 +217,11 @@ class Order(Protocol):
     def advance(self) -> None:
         """Draw the lines again from what came in: `ready` and `own_stable` get what they allow."""
 
+    @property
+    def done_line(self) -> int:
+        """Everything that was born up to here has come and is delivered: in its place, or without waiting
+        for it; a FIFO bundle waits for nothing but earlier ones of its session."""
+
     # What this daemon's source announces ---------------------------------------------------------------
 
     needs_lts: int

@@ -31,7 +31,7 @@ class SourceState(Struct, frozen=True, array_like=True):
     retained: Ranges
     """Bundles that the daemon has and could retransmit."""
     overtook: Ranges = ()
-    """Causal ones among them that it has delivered ahead of their places."""
+    """Those among them that it has delivered ahead of their places, or shown to members that chose less."""
 
 
 class OrderState(Struct, frozen=True, array_like=True):
@@ -60,8 +60,9 @@ def state_of(
 
 
 def _has_overtaken(entry: Entry, delivered_line: int) -> bool:
-    """Whether a bundle was delivered ahead of its place."""
-    return entry.delivered and entry.place > delivered_line and entry.header.service is CAUSAL
+    """Whether a bundle was delivered ahead of its place, or shown to members that wait for no more."""
+    is_ahead = entry.delivered and entry.place > delivered_line and entry.header.service is CAUSAL
+    return is_ahead or (entry.is_shown and not entry.delivered)
 
 
 encode_state = msgspec.msgpack.Encoder().encode

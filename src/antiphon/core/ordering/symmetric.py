@@ -422,10 +422,10 @@ class SymmetricOrder:
             heappop(order)
             self.delivered_line = place
             self._deliver(entry)
-        if self.early.is_active:
-            self._reach_agreed()
         if self.causal.is_active:
-            self.causal.reach(self._done_line)
+            self.causal.reach(self.done_line)
+        if self.early.is_active:  # what is delivered comes first, it may have waited longer
+            self._reach_agreed()
         self._forget_stable()
 
     def _reach_agreed(self) -> None:
@@ -469,7 +469,7 @@ class SymmetricOrder:
         return forgotten
 
     @property
-    def _done_line(self) -> int:
+    def done_line(self) -> int:
         """Everything that was born up to here has come and is delivered: in its place, or without waiting for
         it; a FIFO bundle waits for nothing but earlier ones of its session."""
         self._pass_delivered()

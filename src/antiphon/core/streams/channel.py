@@ -5,6 +5,7 @@ from enum import Enum
 from itertools import islice
 
 from antiphon.wire import streams
+from antiphon.wire.streams import Challenge
 
 WRITE_BYTES = 1024 * 1024
 """The size of one write; also what one connection may write before the others get their turn."""
@@ -38,6 +39,10 @@ class Channel:
         """When to give up, unless it is open by then."""
         self.incarnation = 0
         """The incarnation of the process at the other end, once it is known."""
+        self.said: Challenge | None = None
+        """What this side has sent before its greeting, where greetings bear proofs."""
+        self.heard: Challenge | None = None
+        """What the other side has."""
         self.waiting_bytes = 0
         self._output: deque[Buffer] = deque()
         self._partial = bytearray()
@@ -46,6 +51,13 @@ class Channel:
     def is_writable(self) -> bool:
         """Whether something waits that can be written now."""
         return self.waiting_bytes > 0 and self.phase is not ChannelPhase.DIALLING
+
+    @property
+    def nonces(self) -> tuple[bytes, bytes]:
+        """The random values of the side that has dialled and of the other one, once both are known."""
+        assert self.said is not None and self.heard is not None
+        first, second = (self.said, self.heard) if self.is_dialled else (self.heard, self.said)
+        return first.nonce, second.nonce
 
     def queue(self, *buffers: Buffer) -> None:
         """Have a whole frame written, after those that wait already."""

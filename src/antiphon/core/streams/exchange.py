@@ -24,7 +24,7 @@ from antiphon.core.streams.channel import Channel, ChannelPhase
 from antiphon.errors import BadPacket
 from antiphon.wire import streams
 from antiphon.wire.packet import is_data
-from antiphon.wire.streams import Answer, Greeting
+from antiphon.wire.streams import Answer, Challenge, Greeting
 from antiphon.wire.versions import GREETING_MAX_BYTES, OtherVersion
 
 DIAL_TIMEOUT_US = 3_000_000
@@ -53,6 +53,22 @@ class Talker(Protocol):
         """The connection has taken some of what was handed over."""
 
 
+class Prover(Protocol):
+    """What proves that an end of a connection has the cluster's key: `core.sealing.proofs`."""
+
+    def challenge(self) -> Challenge:
+        """What is sent before a greeting."""
+
+    def shared(self, told: tuple[int, ...]) -> int | None:
+        """The key to prove with to an end that has these; None: we have none of them."""
+
+    def proof(self, number: int, dialler: bytes, acceptor: bytes, said: bytes) -> bytes:
+        """The proof of a greeting."""
+
+    def is_proof(self, number: int, dialler: bytes, acceptor: bytes, said: bytes, proof: bytes) -> bool:
+        """Whether an end that has the key has said this."""
+
+
 class _Line:
     """What an exchange knows of one other daemon."""
 
@@ -77,8 +93,15 @@ class Exchange:
     """One daemon's connections to the daemons that it reaches over TCP."""
 
     def __init__(
-        self, me: int, digest: int, incarnation: int, peers: tuple[int, ...], talker: Talker
+        self,
+        me: int,
+        digest: int,
+        incarnation: int,
+        peers: tuple[int, ...],
+        talker: Talker,
+        prover: Prover | None = None,
     ) -> None:
+        """With a `prover`, greetings bear proofs, and count for nothing without one."""
         self.dials: list[Channel] = []
         self.closings: list[Channel] = []
         self.outputs: dict[Channel, None] = {}
@@ -90,6 +113,7 @@ class Exchange:
         self._digest = digest
         self._incarnation = incarnation
         self._talker = talker
+        self._prover = prover
         self._lines = {peer: _Line() for peer in peers}
         self._opening: dict[Channel, None] = {}
         """The channels that are not open yet, which have a deadline, oldest first."""
@@ -155,7 +179,10 @@ class Exchange:
         assert channel.peer is not None
         channel.phase = ChannelPhase.GREETING
         channel.deadline_us = now_us + GREETING_TIMEOUT_US
-        self._greet(channel, channel.peer, Answer.WELCOME)
+        if self._prover is None:
+            self._greet(channel, channel.peer, Answer.WELCOME)
+        else:
+            self._challenge(channel, self._prover)
 
     def accepted(self, now_us: int) -> Channel:
         """Another process has opened a connection to this daemon."""
@@ -178,7 +205,10 @@ class Exchange:
                 longest_bytes = GREETING_MAX_BYTES
             for frame in channel.split(data, longest_bytes):
                 if channel.phase is ChannelPhase.GREETING:
-                    self._greeted(channel, streams.parse_greeting(frame), now_us)
+                    if self._prover is not None and channel.heard is None:
+                        self._challenged(channel, self._prover, streams.parse_challenge(frame))
+                    else:
+                        self._greeted(channel, self._proven(channel, frame), now_us)
                 elif channel.phase is ChannelPhase.OPEN:
                     assert channel.peer is not None
                     reason = self._talker.receive_stream(channel.peer, frame, now_us)
@@ -214,9 +244,45 @@ class Exchange:
 
     # Greetings --------------------------------------------------------------------------------------------
 
+    def _challenge(self, channel: Channel, prover: Prover) -> None:
+        """Have the other side prove that it has the key."""
+        channel.said = prover.challenge()
+        channel.queue(streams.challenge(channel.said))
+        self.outputs[channel] = None
+
+    def _challenged(self, channel: Channel, prover: Prover, heard: Challenge) -> None:
+        """The other side has sent its challenge: the one that has dialled greets."""
+        channel.heard = heard
+        if prover.shared(heard.keys) is None:
+            raise BadPacket("challenge: no key in common")
+        if channel.is_dialled:
+            assert channel.peer is not None
+            self._greet(channel, channel.peer, Answer.WELCOME)
+        else:
+            self._challenge(channel, prover)
+
+    def _proven(self, channel: Channel, frame: memoryview) -> Greeting:
+        """The greeting in a frame; BadPacket if it should have a proof, and has not."""
+        if self._prover is None:
+            return streams.parse_greeting(frame)
+        words, key, proof = streams.split_proof(frame)
+        if not self._prover.is_proof(key, *channel.nonces, bytes(words), proof):
+            raise BadPacket("greeting: its proof is none")
+        return streams.parse_greeting(words)
+
     def _greet(self, channel: Channel, peer: int, answer: Answer) -> None:
         said = Greeting(self._digest, self._me, peer, self._incarnation, answer)
-        channel.queue(streams.greeting(said))
+        if self._prover is None:
+            channel.queue(streams.greeting(said))
+        else:
+            assert channel.heard is not None
+            key = self._prover.shared(channel.heard.keys)
+            if key is None:  # our keys have changed since the challenge came
+                raise BadPacket("challenge: no key in common")
+            words = streams.greeting_words(said)
+            channel.queue(
+                streams.proven_greeting(words, key, self._prover.proof(key, *channel.nonces, words))
+            )
         self.outputs[channel] = None
 
     def _greeted(self, channel: Channel, said: Greeting, now_us: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
@@ -10,9 +11,12 @@ from antiphon.core.links.tcp import Stream, TcpLink
 from antiphon.core.membership.engine import Engine
 from antiphon.core.membership.suspicion import Suspicion
 from antiphon.errors import BadPacket
-from antiphon.wire import packet
+from antiphon.wire import trains
 from antiphon.wire.packet import Packet
 from antiphon.wire.versions import OtherVersion
+
+if TYPE_CHECKING:
+    from antiphon.core.sealing.seal import Door
 
 ANOTHER_SENDER = "packet: over another one's connection"
 
@@ -29,14 +33,17 @@ class Streams:
         gate: Gate,
         counters: Counter[str],
         datagrams: list[Datagram],
+        seal: "Door | None" = None,
     ) -> None:
-        """`working` has the links in use, `receive` takes packets; `suspicion` is still to be set."""
+        """`working` has the links in use, `receive` takes packets; `suspicion` is still to be set. With
+        `seal` packets are sealed."""
         self.states = {peer: Stream() for peer in config.stream_peers_of(me)}
         self.suspicion: Suspicion
         self._working = working
         self._receive = receive
         self._counters = counters
         self._datagrams = datagrams
+        self._seal = seal
         self._other_versions = gate.other_versions
 
     def receive_stream(self, peer: int, data: memoryview, now_us: int) -> str:
@@ -45,17 +52,20 @@ class Streams:
         The buffer may be used again after the call. What is refused is counted.
         """
         self.suspicion.notice_pause(now_us)
-        try:
-            incoming = packet.parse(data)
-        except BadPacket as error:
-            self._counters[error.reason] += 1
-            if isinstance(error, OtherVersion):
-                self._other_versions.hear(error, peer)
-            return error.reason
-        if incoming.head.sender != peer:
-            self._counters[ANOTHER_SENDER] += 1
-            return ANOTHER_SENDER
-        self._receive(incoming, now_us)
+        if self._seal is None:
+            packets = trains.parse_train(data, len(data))
+        else:
+            packets = self._seal.read(data, len(data), now_us, peer)
+        for incoming in packets:
+            if isinstance(incoming, BadPacket):
+                self._counters[incoming.reason] += 1
+                if isinstance(incoming, OtherVersion):
+                    self._other_versions.hear(incoming, peer)
+                return incoming.reason
+            if incoming.head.sender != peer:
+                self._counters[ANOTHER_SENDER] += 1
+                return ANOTHER_SENDER
+            self._receive(incoming, now_us)
         return ""
 
     def greeted_otherwise(self, found: OtherVersion) -> None:

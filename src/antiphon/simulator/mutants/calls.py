@@ -3,6 +3,7 @@
 from antiphon.calls.answerer import Answerer
 from antiphon.calls.caller import Caller, Result
 from antiphon.calls.memory import Memory
+from antiphon.calls.open_calls import OpenCall
 from antiphon.calls.values import CallId, Effect
 from antiphon.simulator.mutants.mutant import Mutant, Original
 from antiphon.types import Message, View
@@ -58,6 +59,21 @@ def _answers_are_nothing(original: Original) -> Original:
     return take_answer
 
 
+def _first_refusal_ends(original: Original) -> Original:
+    def refused(caller: Caller, call: CallId) -> bool:
+        return caller._waiting.pop(call.number, None) is not None
+
+    return refused
+
+
+def _quorum_is_nothing(original: Original) -> Original:
+    def is_due(answerer: Answerer, call: OpenCall) -> bool:
+        answerer._has_quorum = True
+        return original(answerer, call)  # type: ignore[no-any-return]
+
+    return is_due
+
+
 CALLS: tuple[Mutant, ...] = (
     Mutant(
         "answers forgotten early", "members remember the last two answers, and take older calls for new ones",
@@ -78,5 +94,13 @@ CALLS: tuple[Mutant, ...] = (
     Mutant(
         "answers of others ignored", "a new holder executes what the one before it has answered",
         _BREAKS, Answerer, "_take_answer", _answers_are_nothing, "calls", 20, 1,
+    ),
+    Mutant(
+        "first refusal ends", "a call is told to be refused although a message with it was sent",
+        _BREAKS, Caller, "refused", _first_refusal_ends, "refusals", 20, 9,
+    ),
+    Mutant(
+        "work without quorum", "a member begins to work at a call in a part that has no quorum",
+        _BREAKS, Answerer, "_is_due", _quorum_is_nothing, "refusals", 32, 31,
     ),
 )  # fmt: skip

@@ -339,7 +339,7 @@ RECOVERY: tuple[Mutant, ...] = (
     Mutant(
         "promises forgotten", "what was promised in an attempt that failed is dropped after a hole",
         frozenset(("2.14",)), Changeover, "begin", _promises_forgotten, "promises",
-        seeds=20, shown_by=17,
+        seeds=30, shown_by=29,
     ),
     Mutant(
         "holes ignored", "what follows a lost message is delivered like all the rest",

@@ -5,6 +5,7 @@ properties are promised twice, to clients (boundary B4) and between daemons (B3)
 """
 
 from antiphon.simulator.oracle import (
+    access,
     agreed,
     bounded,
     calls,
@@ -12,6 +13,7 @@ from antiphon.simulator.oracle import (
     causes,
     choices,
     deliver_integrity,
+    edges,
     fifo,
     initial_view,
     local_monotonicity,
@@ -25,6 +27,7 @@ from antiphon.simulator.oracle import (
     pressure,
     quorum,
     reliable,
+    repairs,
     resilience,
     safe,
     same_view,
@@ -33,6 +36,7 @@ from antiphon.simulator.oracle import (
     self_inclusion,
     standstill,
     steadiness,
+    strangers,
     termination,
     time,
     transitional_set,
@@ -46,10 +50,11 @@ from antiphon.trace.promises import in_order
 PROPERTIES: tuple[Property, ...] = in_order(
     prop
     for file in (
-        agreed, bounded, calls, causal, causes, choices, deliver_integrity, fifo, initial_view,
+        access, agreed, bounded, calls, causal, causes, choices, deliver_integrity, edges,
+        fifo, initial_view,
         local_monotonicity, locks, membership_agreement, membership_precision, needless, no_duplication,
-        one_order, planned_stop, pressure, quorum, reliable, resilience, safe, same_view, sane_view,
-        self_delivery, self_inclusion, standstill, steadiness, termination, time, transitional_set,
+        one_order, planned_stop, pressure, quorum, reliable, repairs, resilience, safe, same_view, sane_view,
+        self_delivery, self_inclusion, standstill, steadiness, strangers, termination, time, transitional_set,
         transitional_signals, virtual_synchrony,
     )
     for prop in file.PROPERTIES

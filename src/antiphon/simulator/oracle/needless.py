@@ -3,7 +3,8 @@
 The past is worked out from the trace alone, by sends and deliveries of sessions: before a bundle of a session
 come the session's earlier ones, those that its daemon had delivered to it by then, the pasts of all of these,
 and the events that made views of groups that it ever joined. Whoever got an unreliable message is taken to
-know what its sender knows when the next bundle is sent. A causal bundle that a daemon delivers later than it
+know what its sender knows when the next bundle is sent, and whoever got a message by its choice to know it
+once its daemon has it. A causal bundle that a daemon delivers later than it
 got it must have waited: for a bundle of its past that is for this daemon, until just now.
 
 A bundle may also wait
@@ -80,7 +81,7 @@ class _Needless:
         self._by_sender: dict[tuple[int, Sender], list[Record]] = {}
         self._delivered_us: dict[tuple[str, Bundle], int] = {}
         self._delivered_in: dict[tuple[str, int], list[Record]] = {}  # by daemon and its view
-        self._times_us: dict[str, list[int]] = {}  # of all deliveries of each daemon
+        self._times_us: dict[str, list[int]] = {}  # of all deliveries of each daemon, also of those by choice
         self._held: dict[tuple[str, Bundle], Record] = {}
         self._deliveries: dict[tuple[str, int, Sender], _Deliveries] = {}
         self._disturbed: dict[str, list[tuple[int, bool]]] = {}  # by daemon: from which position on, whether
@@ -89,6 +90,9 @@ class _Needless:
         self._waited: list[Record] = []
         self._processes = {message[:3]: record.process for message, record in trace.sends.items()}
         self._handed = self._handed_over()
+        self._chosen = {
+            (record.process, record.message) for record in trace.of(Event.DELIVER) if record.delivery
+        }
         self._loose = self._loose_messages()
         self._joined: dict[str, set[str]] = {}
         for record in trace.of(Event.JOIN):
@@ -127,6 +131,8 @@ class _Needless:
                     self._came(record)
                 case Event.SDELIVER:
                     self._delivered(record)
+                case Event.DELIVER if record.delivery:
+                    self._times_us.setdefault(record.daemon, []).append(record.time_us)
                 case Event.STATE:
                     self._disturb(record, record.state not in CALM)
                 case Event.SVIEW | Event.RECOVER | Event.CRASH:
@@ -200,13 +206,7 @@ class _Needless:
                 if process.endswith(f"#{daemon}"):
                     self._see(process, groups, record)
             return
-        past = self._pasts.get(bundle)
-        if past is not None:
-            for process in self._receivers(record):
-                knows = self._knows_of(process, bundle[0])
-                knows.add(past)
-                sender = record.message[:3]
-                knows.newest[sender] = max(knows.newest.get(sender, 0), bundle[2])
+        self._learn(record, self._receivers(record))
         held = self._held.get((daemon, bundle))
         is_born_in_place = not record.place
         if (
@@ -216,6 +216,17 @@ class _Needless:
             and record.time_us > held.time_us
         ):
             self._waited.append(record)
+
+    def _learn(self, record: Record, processes: list[str]) -> None:
+        """Processes know a bundle, and its past."""
+        bundle, message = record.bundle, record.message
+        assert bundle is not None and message is not None
+        past = self._pasts.get(bundle)
+        if past is not None:
+            for process in processes:
+                knows = self._knows_of(process, bundle[0])
+                knows.add(past)
+                knows.newest[message[:3]] = max(knows.newest.get(message[:3], 0), bundle[2])
 
     def _receivers(self, record: Record) -> list[str]:
         """The sessions to which a daemon handed a bundle."""
@@ -238,6 +249,16 @@ class _Needless:
         if key not in self._held:
             self._held[key] = record
             self._bound_at[key] = bool(self._events_under_way.get(record.daemon))
+            if self._chosen and record.message is not None:
+                self._learn(record, [one for one in self._receivers(record) if self._is_chosen(one, record)])
+
+    def _is_chosen(self, process: str, record: Record) -> bool:
+        """Whether a process got something in a bundle by its choice."""
+        assert record.message is not None
+        *sender, first = record.message
+        return any(
+            (process, (*sender, sequence)) in self._chosen for sequence in range(first, first + record.count)
+        )
 
     # Judging ------------------------------------------------------------------------------------------------
 

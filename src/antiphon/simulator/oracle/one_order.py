@@ -34,8 +34,8 @@ Point = tuple[str, Identity | ViewNumber]
 def _look(trace: Trace) -> Iterator[Finding]:
     after: dict[Point, dict[Point, int]] = {}
     for records in trace.by_process.values():
-        _lay(records, after)
-    circle = _circle(after)
+        lay(records, after)
+    circle = circle_in(after)
     if circle:
         pairs = list(zip(circle, circle[1:] + circle[:1], strict=True))
         positions = tuple(after[first][second] for first, second in pairs)
@@ -48,7 +48,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
         )
 
 
-def _lay(records: list[Record], after: dict[Point, dict[Point, int]]) -> None:
+def lay(records: list[Record], after: dict[Point, dict[Point, int]]) -> None:
     """Add what one process saw; each edge remembers the position of the event that showed it."""
     newest: Point | None = None
     causes: list[Point] = []
@@ -75,7 +75,7 @@ def _lay(records: list[Record], after: dict[Point, dict[Point, int]]) -> None:
             newest = point
 
 
-def _circle(after: dict[Point, dict[Point, int]]) -> list[Point]:
+def circle_in(after: dict[Point, dict[Point, int]]) -> list[Point]:
     """A circle in the graph, or nothing: remove what has no predecessor until no more can be removed."""
     waiting: dict[Point, int] = {}
     for followers in after.values():

@@ -4,6 +4,10 @@ Two views with quorum follow one another: some process went from the one to the 
 views. A process may have been cut off from the first when it had just got it, so that no other one has it as
 a view: then those in the second are more than half of the first. Parts that never were one group with a wish
 are two groups until they meet.
+
+Who came into the first after the last view that both follow counts neither for it nor against it. Newcomers
+are counted from the next decision on, and there was none: a decision is safe, so that it would have come to
+those who are in both views, after the first, and they would have been in that.
 """
 
 from collections.abc import Iterator
@@ -35,9 +39,12 @@ def _look_at_group(trace: Trace, group: str, wishing: set[str]) -> Iterator[Find
     having = [view for view in sorted(views) if view in is_wished and views[view].has_quorum]
     for at, later in enumerate(having):
         for earlier in having[:at]:
-            if earlier in past[later] or not (past[earlier] & past[later] & is_wished):
+            shared = past[earlier] & past[later]
+            if earlier in past[later] or not (shared & is_wished):
                 continue
-            if not _is_outvoted(trace, group, views[earlier], views[later]):
+            last = shared.difference(*(past[view] for view in shared))
+            known = {process for view in last for process in views[view].members}
+            if not _is_outvoted(trace, group, views[earlier], views[later], known):
                 yield Finding(
                     f"view {earlier} and view {later} of {group} have quorum, and neither follows the other",
                     (views[earlier].process, views[later].process),
@@ -45,13 +52,14 @@ def _look_at_group(trace: Trace, group: str, wishing: set[str]) -> Iterator[Find
                 )
 
 
-def _is_outvoted(trace: Trace, group: str, earlier: Record, later: Record) -> bool:
-    """Whether the members of the later view are more than half of those of the earlier one that have not
-    left."""
+def _is_outvoted(trace: Trace, group: str, earlier: Record, later: Record, known: set[str]) -> bool:
+    """Whether the members of the later view are more than half of those of the earlier one that were members
+    before the two were parted (`known`) and have not left."""
     staying = [
         process
         for process in earlier.members
-        if process in later.members or not _has_gone(trace, group, process, earlier, later)
+        if process in known
+        and (process in later.members or not _has_gone(trace, group, process, earlier, later))
     ]
     return 2 * len(set(staying) & set(later.members)) > len(staying)
 

@@ -65,11 +65,13 @@ class Property(Struct, frozen=True):
 
     promise: Promise
     look: Callable[[Trace], Iterator[Finding]]
+    is_of_edges: bool = False
+    """Whether it is about members at edges. They are in no view, and no other property speaks of them."""
 
     def check(self, trace: Trace) -> list[Violation]:
         """Where `trace` breaks the promise: the first few places, or none."""
         found = []
-        for finding in self.look(trace):
+        for finding in self.look(trace if self.is_of_edges else trace.core):
             found.append(
                 Violation(
                     self.promise.name, self.promise.words, trace.scenario, trace.seed,

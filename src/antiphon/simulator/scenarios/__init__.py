@@ -10,23 +10,28 @@ from antiphon.simulator.plan import Plan
 from antiphon.simulator.scenarios import (
     apart,
     calls,
+    casts,
     choices,
     clocks,
     crowds,
     decisions,
+    edges,
     far,
     focused,
     heavy,
     holes,
     inflight,
+    keys,
     lasting,
     locks,
     merge,
     narrow,
     poisoned,
     promises,
+    refusals,
     resilient,
     restless,
+    rim,
     roles,
     sites,
     slices,
@@ -39,6 +44,7 @@ from antiphon.simulator.scenarios import (
     twins,
     uneven,
     upheaval,
+    users,
 )
 from antiphon.simulator.scenarios.weather import weathered
 
@@ -82,8 +88,14 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "resilient": resilient.resilient,
     "tokens": tokens.tokens,
     "calls": calls.calls,
+    "refusals": refusals.refusals,
     "decisions": decisions.decisions,
     "choices": choices.choices,
+    "edges": edges.edges,
+    "rim": rim.rim,
+    "casts": casts.casts,
+    "keys": keys.keys,
+    "users": users.users,
 }
 
 

@@ -20,11 +20,12 @@ def calls(random: Random, seed: int) -> Plan:
     """What the seed decides."""
     plan = swarm(random, seed)
     groups = tuple(sorted({group for client in plan.clients for group in client.habits.groups}))[:GROUPS_MAX]
-    clients = (_calling(client, random, groups) for client in plan.clients)
+    clients = (with_calls(client, random, groups) for client in plan.clients)
     return structs.replace(plan, scenario="calls", clients=tuple(clients))
 
 
-def _calling(client: ClientPlan, random: Random, groups: tuple[str, ...]) -> ClientPlan:
+def with_calls(client: ClientPlan, random: Random, groups: tuple[str, ...]) -> ClientPlan:
+    """The same client, calling these groups and, by chance, serving them."""
     old = client.habits
     habits = Habits(
         interval_us=min(old.interval_us, 100_000),

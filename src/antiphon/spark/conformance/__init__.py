@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import product
 from typing import TYPE_CHECKING
 
+from antiphon.spark.conformance.edges import PROPERTIES as EDGES
 from antiphon.spark.conformance.membership_properties import MEMBERSHIP
 from antiphon.spark.conformance.message_properties import MESSAGES
 from antiphon.spark.conformance.model import Model
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PROPERTIES", "Model", "Outcome", "Property", "Violation", "check", "check_tables"]
 
-PROPERTIES: tuple[Property, ...] = in_order((*MEMBERSHIP, *MESSAGES))
-LEFT_OUT = frozenset((promises.TIME, promises.NEEDLESS, promises.CHOICES, promises.CALLS))
+PROPERTIES: tuple[Property, ...] = in_order((*MEMBERSHIP, *MESSAGES, *EDGES))
+LEFT_OUT = frozenset((promises.TIME, promises.NEEDLESS, promises.CHOICES, promises.REPAIRS, promises.SEALED))
 """Promises that the oracle alone checks: only a simulated run knows what the time was, that what a daemon
-does takes none (so that waiting for more than a member chose can be told from being busy), and what
-applications do with calls."""
+does takes none (so that waiting for more than a member chose can be told from being busy), which edges asked
+one another for what, and what strangers send."""
 WHOLE_EVENTS = 1_000_000
 """Up to so many events every table is one part, and properties are checked together: what each of many small
 tasks costs is then more than what it does."""
@@ -70,8 +71,8 @@ def check_tables(
     heard: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """The outcomes for traces that were ingested to `tables`."""
-    rows = read_traces(spark, tables).groupBy("event", "live").count().collect()
-    counts = {(row.event, row.live): row["count"] for row in rows}
+    rows = read_traces(spark, tables).groupBy("event", "live", "at_edge").count().collect()
+    counts = {(row.event, row.live, row.at_edge): row["count"] for row in rows}
     wanted = list(properties)
     events = sum(counts.values())
     is_small = events <= WHOLE_EVENTS
@@ -89,7 +90,12 @@ def check_tables(
 def _families(properties: Sequence[Property]) -> Iterator[list[Property]]:
     """Those that ask for the same tables, to be checked by one job."""
     for kind in product((True, False), repeat=2):
-        yield [prop for prop in properties if (prop in MEMBERSHIP, prop.is_of_daemons) == kind]
+        yield [
+            prop
+            for prop in properties
+            if not prop.is_of_edges and (prop in MEMBERSHIP, prop.is_of_daemons) == kind
+        ]
+    yield [prop for prop in properties if prop.is_of_edges]
 
 
 @contextmanager

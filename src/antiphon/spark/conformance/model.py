@@ -70,18 +70,28 @@ class Model:
         return frame.coalesce(1) if self.is_whole else frame
 
     @cached_property
-    def events(self) -> "DataFrame":
-        """All events, as `read_traces` gives them."""
+    def _all_events(self) -> "DataFrame":
         return self.parts(read_traces(self.spark, self._folder))
+
+    @cached_property
+    def events(self) -> "DataFrame":
+        """All events, as `read_traces` gives them, but for those at edges, of which one property alone
+        speaks. What processes at edges send is in it, as sent by sessions of their attachments."""
+        return self._all_events.where(~F.col("at_edge"))
 
     def of(self, *events: Event) -> "DataFrame":
         """All events of some kinds."""
         return self.events.where(F.col("event").isin(*(event.value for event in events)))
 
+    def at_edges(self, *events: Event) -> "DataFrame":
+        """All events of some kinds at edges and at their processes."""
+        kinds = F.col("event").isin(*(event.value for event in events))
+        return self._all_events.where(F.col("at_edge") & kinds)
+
     @cached_property
     def runs(self) -> "DataFrame":
-        """run, scenario, seed, live, daemons (names by number); has_places (some bundles got their places
-        later than they were born, or got none)."""
+        """run, scenario, seed, live, daemons (names by number), edges (names); has_places (some bundles got
+        their places later than they were born, or got none)."""
         placed = self.of(Event.SDELIVER).where((F.col("place") > 0) | F.col("is_loose")).select("run")
         told = placed.distinct().withColumn("has_places", F.lit(True))
         runs = read_runs(self.spark, self._folder).join(told, "run", "left")

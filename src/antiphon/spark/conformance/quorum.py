@@ -119,7 +119,8 @@ def _judge_all(frames: Iterable[Any]) -> Iterator[Any]:
 
 def apart(views: Sequence[GroupView], goings: Goings) -> Iterator[tuple[GroupView, GroupView]]:
     """Any two views of a group that have quorum although neither follows the other, and the members of the
-    later one are not more than half of those of the earlier one who have not left."""
+    later one are not more than half of those of the earlier one who were members before the two were parted
+    and have not left."""
     in_order = sorted(views, key=lambda view: view.number)  # at one process, later views are greater
     wished = {view.number for view in views if view.is_wished}
     past: dict[ViewNumber, frozenset[ViewNumber]] = {}
@@ -127,20 +128,24 @@ def apart(views: Sequence[GroupView], goings: Goings) -> Iterator[tuple[GroupVie
         past[view.number] = frozenset(view.before).union(
             *(past.get(before, frozenset()) for before in view.before)
         )
+    members = {view.number: view.members for view in views}
     having = [view for view in in_order if view.is_wished and view.has_quorum]
     for place, later in enumerate(having):
         for earlier in having[:place]:
-            is_followed = earlier.number in past[later.number]
-            were_one = not wished.isdisjoint(past[earlier.number] & past[later.number])
-            if were_one and not is_followed and not _is_outvoted(earlier, later, goings):
+            shared = past[earlier.number] & past[later.number]
+            if earlier.number in past[later.number] or wished.isdisjoint(shared):
+                continue
+            last = shared.difference(*(past.get(number, frozenset()) for number in shared))
+            known = {process for number in last for process in members.get(number, ())}
+            if not _is_outvoted(earlier, later, known, goings):
                 yield earlier, later
 
 
-def _is_outvoted(earlier: GroupView, later: GroupView, goings: Goings) -> bool:
+def _is_outvoted(earlier: GroupView, later: GroupView, known: set[str], goings: Goings) -> bool:
     here = set(later.members)
     staying = {
         process
-        for process in earlier.members
+        for process in known.intersection(earlier.members)
         if process in here
         or not any(
             gone_us is None or earlier.since_us <= gone_us <= later.until_us

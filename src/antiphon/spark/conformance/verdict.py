@@ -26,13 +26,18 @@ VIOLATIONS_MAX = 5
 RUNS_MAX = 200
 """Runs whose violations are told in words, per property; all are counted."""
 SILENT_ON_LIVE = frozenset(
-    (promises.RELIABLE, promises.SELF_DELIVERY, promises.TERMINATION, promises.TERMINATION_OF_DAEMONS)
-)
+    (
+        promises.RELIABLE, promises.SELF_DELIVERY, promises.TERMINATION, promises.TERMINATION_OF_DAEMONS,
+        promises.CALLS,
+    )
+)  # fmt: skip
 """Promises that find nothing to judge in a live run: they speak of those who stay to the end of the run, and
-in a live run none is known to. Events of live runs do not count as checked by them."""
+in a live run none is known to; or of calls, of which live runs do not tell. Events of live runs do not count
+as checked by them."""
 
-Counts = dict[tuple[str, bool], int]
-"""How many events there are, by their kind and by whether their run was live."""
+Counts = dict[tuple[str, bool, bool], int]
+"""How many events there are, by their kind, by whether their run was live, and by whether they happened at
+edges."""
 
 
 class Violation(Struct, frozen=True):
@@ -100,6 +105,8 @@ class Property(Struct, frozen=True):
     """The events that it is about, of which `checked` counts how many there were."""
     look: Callable[[Model], "DataFrame"]
     """Findings, in the form that `findings` gives them."""
+    is_of_edges: bool = False
+    """Whether it is about members at edges. They are in no view, and no other property speaks of them."""
 
     @property
     def is_of_daemons(self) -> bool:
@@ -121,7 +128,9 @@ class Property(Struct, frozen=True):
             for one in sorted(row.few, key=lambda one: (one.positions, one.what))
         ]  # fmt: skip
         kinds = (False,) if promise in SILENT_ON_LIVE else (False, True)
-        checked = sum(counts.get((event.value, live), 0) for event in self.subject for live in kinds)
+        checked = sum(
+            counts.get((event.value, live, self.is_of_edges), 0) for event in self.subject for live in kinds
+        )
         return Outcome(
             promise.number, promise.title, checked, sum(by_run.values()), len(by_run), by_run, tuple(told)
         )

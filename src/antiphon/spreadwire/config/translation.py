@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from antiphon import limits
+from antiphon.config.addresses import address
 from antiphon.config.timing import Preset
 from antiphon.spreadwire.config.grammar import Address, Segment, SpreadDaemon, SpreadFile
 from antiphon.spreadwire.config.options import (
@@ -29,10 +30,17 @@ from antiphon.spreadwire.config.writing import Cluster, Daemon, Site
 _NOT_IN_NAMES = re.compile(r"[^$-~]")
 _NOT_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]")
 _UNPROTECTED = (
-    "Antiphon does not ask clients who they are yet: every client of a daemon may do everything. So this "
-    "configuration has no TCP places for clients, only unix sockets for programs of the same machine; add "
-    "tcp:HOST:PORT to clients only inside a network that you trust"
+    "Antiphon asks clients who they are in other ways: by certificates and tokens over TLS, and by an access "
+    "list. So this configuration has no TCP places for clients, only unix sockets for programs of the same "
+    "machine: see docs/how-to/secure-clients.md, and spread_from there for Spread's clients"
 )
+
+
+def _is_exposed(site: Site) -> bool:
+    """Whether a place of its daemons is one that other machines may reach."""
+    places = [place for daemon in site.daemons for place in (*daemon.clients, *daemon.spread)]
+    hosts = [address(place[4:])[0] for place in places if place.startswith("tcp:")]
+    return not all(host == "localhost" or host.startswith("127.") or host == "::1" for host in hosts)
 
 
 def translate(file: SpreadFile, source: str) -> tuple[Cluster, tuple[Remark, ...]]:
@@ -65,7 +73,7 @@ class _Translation:
         self._remark_on_sites()
         self._remark_on_ports()
         sites = tuple(self._site(number, segment) for number, segment in enumerate(self._segments, 1))
-        return Cluster(self._membership(), sites)
+        return Cluster(self._membership(), sites, any(map(_is_exposed, sites)))
 
     def _remark(self, line: int, subject: str, text: str) -> None:
         self.remarks.append(Remark(line, subject, text))
@@ -277,7 +285,7 @@ def _asks_for_protection(option: Option) -> bool:
     if option.keyword == ALLOWED_METHODS:
         return "NULL" not in _methods(option)
     if option.keyword == REQUIRED_METHODS:
-        return _methods(option) != {"NULL"}
+        return not _methods(option) <= {"NULL"}
     return option.keyword == POLICY and option.words[0].upper() != "PERMIT"
 
 

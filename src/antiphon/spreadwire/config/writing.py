@@ -38,6 +38,8 @@ class Cluster(Struct, frozen=True):
 
     membership: Preset
     sites: tuple[Site, ...]
+    is_exposed: bool = False
+    """Whether clients on other machines connect over plain TCP, as they did with Spread."""
 
 
 def written(cluster: Cluster, warnings: Iterable[str], source: str) -> str:
@@ -57,6 +59,10 @@ def _lines(cluster: Cluster, warnings: Iterable[str], source: str) -> Iterator[s
     yield ""
     yield "[cluster]"
     yield f'membership = "{cluster.membership}"'
+    if cluster.is_exposed:
+        yield ""
+        yield "[security]"
+        yield "insecure = true  # as with Spread: nothing is sealed, clients of other machines use plain TCP"
     for site in cluster.sites:
         yield ""
         yield f"[[site]]  # the segment in line {site.line}"

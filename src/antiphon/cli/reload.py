@@ -1,0 +1,23 @@
+"""The verb `config reload`: have a daemon read its access list again."""
+
+import typer
+
+from antiphon.cli.options import Address, Cluster, address_of
+from antiphon.client import ask_reload
+
+
+def reload(address: Address = None, cluster: Cluster = None) -> None:
+    """Have a daemon read its access list and its certificate again.
+
+    Exits 0 and says what counts now; or exits 1 and says what is wrong with the new list: then nothing has
+    changed. SIGHUP does the same, and says so in the daemon's log.
+
+    \b
+    Example:
+      antiphon config reload --address unix:/tmp/antiphon-oslo1.sock
+    """
+    answer = ask_reload(address_of(address, cluster))
+    if not answer.is_changed:
+        typer.echo(f"antiphon: nothing has changed: {answer.told}", err=True)
+        raise typer.Exit(1)
+    print(f"read again: {answer.told}")

@@ -1,0 +1,1 @@
+"""Edges: daemons in no view, which get their groups from an attachment and send through it."""
