@@ -59,8 +59,11 @@ class Rim:
         wait_until(lambda: self.told("hub")["multicast"]["own"]["edges"] == count)
 
     def wait_until_fed(self, **by_multicast: bool) -> None:
-        """Until the children are fed by multicast or by copies like this. On a machine that is busy a child may
-        become deaf for a while: then it has copies until a probe gets through again."""
+        """Until the children are fed by multicast or by copies like this.
+
+        On a machine that is busy a child may become deaf for a while: then it has copies until a probe gets
+        through again.
+        """
 
         def fed() -> dict[str, bool]:
             return {edge["name"]: edge["by_multicast"] for edge in self.told("hub")["edges"]}

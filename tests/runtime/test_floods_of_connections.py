@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 import socket
 import ssl
 import threading
@@ -127,3 +128,55 @@ def test_a_place_without_tls_does_not_wait_for_one_with_it(
     assert len(opened) == 15 and max(opened) > 1.5, "they were not held back"
     assert plain_s < 1.5
     assert status(daemon.places[0])["runtime"]["clients"]["handshake_rests"] > 0
+
+
+HALF_OPEN = 1_500
+
+
+def test_half_open_connections_do_not_delay_a_newcomer(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        ProcessCluster(config := local_config(1, tmp_path, tcp=True), tmp_path, stack)
+        unix, tcp = config.sites[0].daemon[0].clients
+        host, _, port = tcp.removeprefix("tcp:").rpartition(":")
+        half_open = [
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
+            for _ in range(HALF_OPEN)
+        ]
+        with connect(tcp) as session:
+            session.join("tea")
+        found = status(unix)["runtime"]["clients"]
+        assert found["accepted"] >= HALF_OPEN
+        assert found["crowded_out"] == 0, "the newcomer had to wait until another one was closed"
+        for one in half_open:
+            one.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                one.recv(1)
+
+
+def test_half_open_handshakes_keep_only_newcomers_for_tls_waiting(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setattr(client_limits, "TLS_GREETINGS_MAX", 3)
+    monkeypatch.setattr(client_limits, "GREETING_GRACE_US", 2_000_000)
+    papers = Authority(tmp_path_factory.mktemp("papers"))
+    (daemon,) = cluster.start(with_tls(local_config(1, cluster.directory, tcp=True), papers))
+    plain, tls = daemon.places
+    host, _, port = tls.removeprefix("tls:").rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
+        for _ in range(10):
+            with connect(plain):
+                pass
+        clients = status(plain)["runtime"]["clients"]
+        assert clients["crowded_out"] == 0, (
+            "all of that took more than two seconds, or plain clients make room"
+        )
+        with connect(tls, tls=papers.roots) as sealed:
+            sealed.join("tea")
+        assert status(plain)["runtime"]["clients"]["crowded_out"] >= 2
+
+
+def test_connections_without_a_session_leave_descriptors_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 4_096))
+    assert client_limits.greetings_max() == 256

@@ -1,6 +1,13 @@
 """How many clients may be in which phase of their lives, and for how long."""
 
-GREETINGS_MAX = 256
+import resource
+
+GREETINGS_MAX = 2_048
+"""Connections without a session. Somebody who leaves hundreds half open keeps nobody waiting with them."""
+GREETINGS_SHARE = 4
+"""They take at most one descriptor in so many that the process may have: the others are for sessions."""
+TLS_GREETINGS_MAX = 512
+"""The same over TLS: a handshake that was begun takes 60 KB."""
 GREETING_TIMEOUT_US = 10_000_000
 GREETING_GRACE_US = 1_000_000
 """A connection without a session is not closed to make room for others before this."""
@@ -28,3 +35,9 @@ LOOKS_MAX = 256
 ACCEPTS_PER_WAKE = 64
 ACCEPT_PAUSE_US = 500_000
 """How long to wait after the system had no room for a connection."""
+
+
+def greetings_max() -> int:
+    """How many connections without TLS may be without a session."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(GREETINGS_MAX, descriptors // GREETINGS_SHARE)

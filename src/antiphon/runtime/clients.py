@@ -2,10 +2,10 @@
 
 What they are told when they are cut off stands in `last_words`.
 
-Bounds (`client_limits`): at most GREETINGS_MAX clients without a session; beyond that the oldest is closed if
-it had its time, since an honest client is through in milliseconds, or else newcomers wait in the listeners'
-queues. At most FAREWELLS_MAX clients on their way out; beyond that the oldest gets what its socket takes and
-is closed.
+Bounds (`client_limits`): so many clients without a session (`greetings`); beyond that the oldest of them is
+closed if it had its time, since an honest client is through in milliseconds, or else newcomers wait in the
+listeners' queues. At most FAREWELLS_MAX clients on their way out; beyond that the oldest gets what its socket
+takes and is closed.
 """
 
 import socket
@@ -33,6 +33,7 @@ from antiphon.runtime.connection import (
 )
 from antiphon.runtime.doors import Doors
 from antiphon.runtime.entrance import Entrance
+from antiphon.runtime.greetings import Greetings
 from antiphon.runtime.lagging import Lagging
 from antiphon.runtime.listener import Listener
 from antiphon.runtime.loop import READABLE, WRITABLE, Loop, now_us
@@ -79,7 +80,7 @@ class Clients:
         self._to_spread = ToSpread(daemon_names, self.output.share)
         self._sessions: dict[int, Connection] = {}
         self.successors = Successors(node.sessions, self._sessions, lambda: node.is_operational)
-        self._greetings: dict[Connection, None] = {}
+        self._greetings = Greetings()
         self.doors = Doors(loop, notices, self.counters, self._greetings, self._come_in)
         self.farewells: dict[Connection, None] = {}
         """Clients that have not read their last output yet."""
@@ -158,9 +159,9 @@ class Clients:
         """Asked every turn: most of the time nothing is due."""
         due_us = earliest_us(self.doors.next_deadline_us(), self._lagging.next_deadline_us())
         due_us = 0 if self._unread else earliest_us(due_us, self.entrance.next_deadline_us())
-        for crowd in (self._greetings, self.farewells):
-            if crowd:
-                due_us = earliest_us(due_us, next(iter(crowd)).deadline_us)
+        for late in (self._greetings.next_late(), next(iter(self.farewells), None)):
+            if late is not None:
+                due_us = earliest_us(due_us, late.deadline_us)
         for part in (self.answers, self.input, self.successors):
             if part:
                 due_us = earliest_us(due_us, part.next_deadline_us())
@@ -168,7 +169,7 @@ class Clients:
 
     def timeout(self, now: int) -> None:
         """Give up on those who took too long; accept again after a pause."""
-        while self._greetings and (late := next(iter(self._greetings))).deadline_us <= now:
+        while (late := self._greetings.next_late()) is not None and late.deadline_us <= now:
             if self.successors.is_waiting(late):
                 self._grant_time(late, now)
                 continue
@@ -237,16 +238,15 @@ class Clients:
     def _come_in(self, listener: Listener, client: socket.socket, now: int) -> None:
         connection = self.entrance.connection(client, listener, self._to_spread, self.successors.is_taken)
         connection.deadline_us = now + client_limits.GREETING_TIMEOUT_US
-        self._make_room(self._greetings, client_limits.GREETINGS_MAX)
-        self._greetings[connection] = None
+        if (oldest := self._greetings.in_the_way(connection.is_tls)) is not None:
+            self._make_room(oldest)
+        self._greetings.add(connection)
         self._watch(connection)
 
-    def _make_room(self, crowd: dict[Connection, None], most: int) -> None:
-        if len(crowd) >= most:
-            self.counters.crowded_out += 1
-            oldest = next(iter(crowd))
-            oldest.flush()
-            self._close(oldest)
+    def _make_room(self, oldest: Connection) -> None:
+        self.counters.crowded_out += 1
+        oldest.flush()
+        self._close(oldest)
 
     # Reading ----------------------------------------------------------------------------------------------
 
@@ -352,9 +352,8 @@ class Clients:
 
     def _grant_time(self, connection: Connection, now: int) -> None:
         """A client without a session is at work, or waits through no fault of its own."""
-        del self._greetings[connection]
         connection.deadline_us = now + client_limits.GREETING_TIMEOUT_US
-        self._greetings[connection] = None
+        self._greetings.add(connection)
 
     def _control(self, connection: Connection, request: Request, now: int) -> None:
         refusal = self.entrance.refusal(connection, request)
@@ -429,7 +428,7 @@ class Clients:
 
     def _open(self, connection: Connection, number: int, answer: frames.Welcome | edges.Attached) -> None:
         """The client, or the edge, has a session."""
-        del self._greetings[connection]
+        self._greetings.discard(connection)
         self.successors.forget(connection)
         connection.phase = OPEN
         connection.session = number
@@ -567,9 +566,10 @@ class Clients:
         The client's own bytes are read on and thrown away meanwhile: closing a TCP socket with unread input
         would reset it and destroy the last word on its way.
         """
-        self._greetings.pop(connection, None)
+        self._greetings.discard(connection)
         self._forget_input(connection)
-        self._make_room(self.farewells, client_limits.FAREWELLS_MAX)
+        if len(self.farewells) >= client_limits.FAREWELLS_MAX:
+            self._make_room(next(iter(self.farewells)))
         self.farewells[connection] = None
         self._paused.pop(connection, None)
         connection.is_paused = False
@@ -587,7 +587,8 @@ class Clients:
 
     def _close(self, connection: Connection) -> None:
         self._forget_input(connection)
-        for crowd in (self._greetings, self.farewells, self._paused, self._unread):
+        self._greetings.discard(connection)
+        for crowd in (self.farewells, self._paused, self._unread):
             crowd.pop(connection, None)
         self._lagging.forget(connection)
         if connection.interest:

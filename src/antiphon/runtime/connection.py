@@ -104,6 +104,11 @@ class Connection:
         self._client.close()
 
     @property
+    def is_tls(self) -> bool:
+        """Whether what goes over the socket is sealed."""
+        return self._tls is not None
+
+    @property
     def has_unread(self) -> bool:
         """Whether more may be there to read, though the descriptor does not tell."""
         return self._tls is not None and self._tls.has_unread
