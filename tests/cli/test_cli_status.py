@@ -50,7 +50,7 @@ def test_status_tells_of_slow_sessions() -> None:
         "slow_sessions": [],
     }
     sloth, swift = _sessions(answer)
-    assert (sloth["slow"], sloth["output_bytes"]) == ("slow: no unreliable messages", 9_000_000)
+    assert (sloth["slow"], sloth["output_bytes"]) == ("slow: no unreliable messages", "8.6 MiB")
     assert (sloth["warned"], sloth["dropped_messages"]) == (2, 7)
     assert swift["slow"] == ""
     answer["slow_sessions"] = ["#sloth#d1"]

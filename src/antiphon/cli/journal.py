@@ -29,7 +29,7 @@ def journal(
     folder: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="The journal's folder; made if it is not there.")
     ],
-    more_groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", hidden=True)] = None,
+    more_groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP", hidden=True)] = None,
     listen: Annotated[
         str,
         typer.Option(
@@ -98,7 +98,7 @@ def journal(
 
     \b
     Example:
-      antiphon journal --groups orders audit --dir /var/lib/antiphon/orders --reconnect
+      antiphon journal --groups orders audit --dir /var/lib/journal --reconnect
     """
     _check_packages()
     from antiphon.journal.guard import Guard

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, get_args
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, make_folder
+from antiphon.cli.options import Json, among, make_folder
 from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
 from antiphon.cli.screen import progress
 from antiphon.config import OrderName
@@ -30,12 +30,21 @@ def simulate(
         str, typer.Option("--seeds", metavar="A-B", help="The seeds to run, both ends included.")
     ] = "",
     scenario: Annotated[
-        str, typer.Option("--scenario", metavar="NAME", help=f"One of {', '.join(SCENARIOS)}.")
+        str,
+        typer.Option(
+            "--scenario",
+            metavar="NAME",
+            help=f"One of {', '.join(SCENARIOS)}.",
+            autocompletion=among(SCENARIOS),
+        ),
     ] = "mixed",
     order: Annotated[
         str,
         typer.Option(
-            "--order", metavar="NAME", help="One of symmetric, adaptive; without it, the plan's own."
+            "--order",
+            metavar="NAME",
+            help="One of symmetric, adaptive; without it, the plan's own.",
+            autocompletion=among(get_args(OrderName)),
         ),
     ] = "",
     causal: Annotated[
@@ -54,6 +63,7 @@ def simulate(
             metavar="NAME",
             help="Inside sites with several daemons: one of ring, token-site, both (by chance, half of the "
             "sites each); without it, the plan's own.",
+            autocompletion=among(get_args(plans.SiteProtocols)),
         ),
     ] = "",
     sealed: Annotated[
