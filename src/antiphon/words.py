@@ -5,6 +5,7 @@ from typing import Any
 
 from antiphon.calls import Call
 from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected, Unsure
+from antiphon.short_views import short_view
 from antiphon.types import Gap, Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
@@ -135,13 +136,13 @@ def described(event: Event) -> str:
             return f"{','.join(event.groups)} {event.sender} {event.service.name.lower()}: {text}"
         case View():
             return (
-                f"{event.group} view {event.id} ({event.cause.value}: {listed(event.changed)}): "
+                f"{event.group} view {short_view(event.id)} ({event.cause.value}: {listed(event.changed)}): "
                 f"{listed(event.members)}{receivers_of(event)}{quorum_of(event)}"
             )
         case TransitionalSignal():
-            return f"{event.group} signal: some members of view {event.id} are out of reach"
+            return f"{event.group} signal: some members of view {short_view(event.id)} are out of reach"
         case Left():
-            return f"{event.group} left {event.id}"
+            return f"{event.group} left (view {short_view(event.id)})"
         case Reconnected():
             return f"reconnected: {returned(event)}"
         case SlowReceiver():
@@ -185,7 +186,7 @@ def missed(event: Gap) -> str:
     >>> missed(Gap("ticks", None, 0, 0, "d2 has kept nothing so old"))
     'messages may be missing here (d2 has kept nothing so old)'
     """
-    since = f" since view {event.after}" if event.after is not None else ""
+    since = f" since view {short_view(event.after)}" if event.after is not None else ""
     return f"messages may be missing here{since} ({event.reason})"
 
 

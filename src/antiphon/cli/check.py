@@ -14,6 +14,7 @@ import typer
 from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
+from antiphon.short_views import with_short_views
 
 if TYPE_CHECKING:
     from antiphon.spark.conformance import Outcome, Property
@@ -150,7 +151,8 @@ def _told(outcomes: "list[Outcome]") -> Iterator[str]:
     for outcome in outcomes:
         runs = list(dict.fromkeys(violation.run for violation in outcome.told))[:_DETAILED_RUNS]
         for run in runs:
-            yield str(next(violation for violation in outcome.told if violation.run == run))
+            told = next(violation for violation in outcome.told if violation.run == run)
+            yield with_short_views(str(told))
         if outcome.runs > len(runs):
             yield f"... and in {outcome.runs - len(runs):,} more runs"
     broken = [outcome.name for outcome in outcomes if outcome.violations]

@@ -14,6 +14,7 @@ from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
 from antiphon.cli.screen import progress
 from antiphon.config import OrderName
 from antiphon.errors import UsageError
+from antiphon.short_views import with_short_views
 from antiphon.simulator import plan as plans
 from antiphon.simulator.outcome import Outcome, Summary
 from antiphon.simulator.run import run_plan, run_seeds
@@ -255,7 +256,7 @@ def _explained(outcome: Outcome, again: _Again) -> str:
     if outcome.error:
         return f"seed {outcome.seed} ended in an exception:\n{outcome.error}{repeat}"
     first = {violation.name: violation for violation in reversed(outcome.violations)}
-    return "\n".join([*map(str, reversed(first.values())), repeat])
+    return "\n".join([*(with_short_views(str(one)) for one in reversed(first.values())), repeat])
 
 
 def _shrink(outcome: Outcome, again: _Again) -> None:

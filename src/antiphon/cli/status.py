@@ -15,6 +15,7 @@ from antiphon.cli.explain import because, changes, roles_told
 from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import console, show_json
 from antiphon.client import ask_status
+from antiphon.short_views import short_view
 from antiphon.words import counted, duration, listed, printable, printable_parts, size, span
 
 SILENCE_MAX_US = 5_000_000
@@ -306,7 +307,7 @@ def _view(answer: dict[str, Any]) -> Iterator[str]:
     view = answer["view"]
     joined = listed((f"{one}-{other}" for one, other in view.get("links", ())), "none needed")
     since = f", for {duration(view['since_us_ago'])}" if "since_us_ago" in view else ""
-    yield f"view {view['id']}{since}: {listed(view['members'])}; links {joined}"
+    yield f"view {short_view(view['id'])}{since}: {listed(view['members'])}; links {joined}"
     changed = [record for record in answer.get("rounds", ()) if record.get("view") is not None]
     if changed:
         last = changed[-1]
