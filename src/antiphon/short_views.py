@@ -1,10 +1,10 @@
 """Short names of views, for people: the last digits of their identifiers, and more of them where one output
 needs more to tell two views apart.
 
-Programs get whole identifiers (`--json`, traces): the one that ends in these digits is meant. A view of a group
-is named after the message that made it, its third part; one that was made after a cut (thesis 6.1) has behind a
-dash the daemon view that was about to follow, because the other side may have another view made by the same
-message.
+Programs get whole identifiers (`--json`, traces): the one that ends in these digits is meant. A view of a
+group is named after the message that made it, its third part; one that was made after a cut (thesis 6.1) has
+behind a dash the daemon view that was about to follow, because the other side may have another view made by
+the same message.
 """
 
 import re
