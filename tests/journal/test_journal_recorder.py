@@ -23,6 +23,7 @@ import antiphon.blocking
 from antiphon import Event, Service
 from antiphon.cli.main import EXIT_USAGE, exit_code
 from antiphon.errors import ConnectError, UsageError
+from antiphon.extras import how_to_get
 from antiphon.journal.errors import JournalError
 from antiphon.journal.folder import read_endpoint
 from antiphon.journal.log import Fsync, Log, LogSettings
@@ -302,7 +303,7 @@ def test_a_machine_without_arrow_is_told_what_to_install(
 ) -> None:
     monkeypatch.setattr("antiphon.cli.journal.find_spec", lambda name: None)
     assert exit_code(["journal", "--groups", "tea", "--dir", str(tmp_path / "j")]) == EXIT_USAGE
-    assert "pip install 'antiphon[journal]'" in capsys.readouterr().err
+    assert f"a journal needs the package pyarrow: {how_to_get('journal')}\n" in capsys.readouterr().err
     assert not (tmp_path / "j").exists()
 
 

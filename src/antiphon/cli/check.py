@@ -14,6 +14,7 @@ import typer
 from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
+from antiphon.extras import how_to_get
 from antiphon.short_views import with_short_views
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def check(
         from antiphon.spark import conformance
         from antiphon.spark.session import spark_session
     except ImportError:
-        raise UsageError("this needs PySpark: pip install 'antiphon[spark]'") from None
+        raise UsageError(f"this needs PySpark: {how_to_get('spark')}") from None
 
     wanted = _wanted(conformance.PROPERTIES, properties or [])
     with working("starting Spark", 15):

@@ -19,6 +19,7 @@ from antiphon.cli.screen import show_json
 from antiphon.client.blocking import Session
 from antiphon.client.events import Reconnected
 from antiphon.errors import UsageError
+from antiphon.extras import how_to_get
 from antiphon.words import printable
 
 
@@ -152,7 +153,7 @@ def journal(
 def _check_packages() -> None:
     """Everything but the pipeline works without Arrow."""
     if find_spec("pyarrow") is None:
-        raise UsageError("a journal needs the package pyarrow: pip install 'antiphon[journal]'")
+        raise UsageError(f"a journal needs the package pyarrow: {how_to_get('journal')}")
 
 
 def _policy(word: str) -> Any:
