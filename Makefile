@@ -15,13 +15,16 @@ SECONDS_OF_SOAK ?= 600
 MUTANTS ?= 300000
 # A third of what tests take is waiting: for daemons to notice, for clocks, for Spark's other threads.
 WORKERS ?= 4
+PYTHONS ?= python3.11 python3.12 python3.13
+PYTHONS_TESTS ?= tests/unit tests/property tests/paper tests/client tests/simulation
 PROGRAMS := src tests bench examples
 
-.PHONY: help setup demo test test-long soak fuzz lint bench clean
+.PHONY: help setup demo test pythons test-long soak fuzz lint bench clean
 
 help:
 	@echo "make demo       a wide-area cluster on this machine, narrated (SECONDS=60)"
 	@echo "make test       the whole test suite, some eight minutes on two cores"
+	@echo "make pythons    a part of the suite with each Python from 3.11 to 3.13 that is here (PYTHONS=)"
 	@echo "make test-long  thousands of simulator seeds, plans on real networks, the slow tests"
 	@echo "make soak       a real cluster under floods, crashes and slow readers (SECONDS_OF_SOAK=600)"
 	@echo "make fuzz       300,000 mutants of packets and frames at each door of a real cluster (MUTANTS=300000)"
@@ -51,6 +54,16 @@ demo: $(STAMP)
 test: $(EVERYTHING)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not long"
 
+# Each in an environment of its own, and without what waits for the network or for Spark.
+pythons:
+	@for python in $(PYTHONS); do \
+	  $$python -c "" 2> /dev/null || { echo "$$python is not here"; continue; }; \
+	  there=$(VENV)-$$(basename $$python); \
+	  $$python -m venv $$there && $$there/bin/python -m pip install --quiet --editable '.[dev]' \
+	    && $$there/bin/python --version \
+	    && $$there/bin/python -m pytest -n $(WORKERS) -m "not long" $(PYTHONS_TESTS) || exit 1; \
+	done
+
 test-long: $(EVERYTHING)
 	$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout 3600
 	$(BIN)/antiphon simulate --seeds 0-1999 --scenario swarm
@@ -76,4 +89,4 @@ bench: $(STAMP)
 	$(BIN)/python bench/node.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
