@@ -1,12 +1,25 @@
 """Options that several verbs share, so that one thing has one name everywhere."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 import typer
 
 from antiphon.errors import UsageError
-from antiphon.types import HANDLERS_MAX, SLOW_POLICIES, Choice, SlowPolicy, check_delivery
+from antiphon.service import Service
+from antiphon.types import HANDLERS_MAX, PRIORITY_WORDS, SLOW_POLICIES, Choice, SlowPolicy, check_delivery
+
+
+def among(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """How a shell completes a value that is one of `words`."""
+    known = tuple(words)
+
+    def begun(incomplete: str) -> list[str]:
+        return [word for word in known if word.startswith(incomplete)]
+
+    return begun
+
 
 Address = Annotated[
     str | None,
@@ -49,6 +62,7 @@ ServiceWord = Annotated[
         "--service",
         metavar="SERVICE",
         help="Delivery level: unreliable, reliable, fifo, causal, agreed or safe.",
+        autocompletion=among(service.name.lower() for service in Service),
     ),
 ]
 PriorityWord = Annotated[
@@ -57,6 +71,7 @@ PriorityWord = Annotated[
         "--priority",
         metavar="PRIORITY",
         help="low, medium, high or 0 to 9: a daemon with a queue takes higher ones first.",
+        autocompletion=among(PRIORITY_WORDS),
     ),
 ]
 SlowWord = Annotated[
@@ -65,6 +80,7 @@ SlowWord = Annotated[
         "--slow",
         metavar="POLICY",
         help="If this session does not keep up: disconnect or drop-unreliable; otherwise as configured.",
+        autocompletion=among(SLOW_POLICIES),
     ),
 ]
 DeliveryWord = Annotated[
@@ -73,6 +89,7 @@ DeliveryWord = Annotated[
         "--delivery",
         metavar="CHOICE",
         help="The most order wanted, whatever senders ask for: agreed, fifo or arrival.",
+        autocompletion=among(get_args(Choice)),
     ),
 ]
 TraceFolder = Annotated[

@@ -21,7 +21,7 @@ ERROR_MAX_CHARACTERS = 1_000
 def serve(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group to join and serve.")],
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="Gets each call on stdin, prints its answer.")
+        list[str], typer.Argument(metavar="-- COMMAND", help="Gets each call on stdin, prints its answer.")
     ],
     handler: Handler = 0,
     json: Json = False,
