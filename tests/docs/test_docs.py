@@ -42,6 +42,8 @@ def programs_alone() -> list[Any]:
 def test_every_block_says_what_it_is() -> None:
     """Otherwise a block of shell commands could go unnoticed by the tests."""
     assert [block.place for block in BLOCKS if block.language not in LANGUAGES] == []
+    fences = sum(len(re.findall("```", path.read_text())) for path in PAGES)
+    assert fences == 2 * len(BLOCKS), "a block is indented, or does not end"
 
 
 @pytest.mark.parametrize("block", programs_alone())

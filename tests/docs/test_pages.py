@@ -31,6 +31,7 @@ NEVER = [
 LATER = [
     Left("README.md", "make demo", "a minute"),
     Left("README.md", "make soak", "even the shortest soak takes two minutes"),
+    Left("docs/how-to/priorities.md", "antiphon bench", "a benchmark"),
     Left("docs/how-to/trace-a-cluster.md", "antiphon check", "starts Spark"),
     Left("docs/how-to/trace-a-cluster.md", "antiphon report", "starts Spark"),
 ]
