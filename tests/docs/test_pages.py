@@ -26,17 +26,37 @@ class Left(Struct, frozen=True):
 
 NEVER = [
     Left("README.md", "make test", "it would run this test again"),
+    Left("docs/how-to/measure.md", "sudo apt-get", "installs servers on this machine"),
+    Left("docs/how-to/measure.md", "sudo systemctl", "stops servers of this machine"),
+    Left("docs/how-to/measure.md", "pip install", "needs the network, and changes this environment"),
+    Left("docs/how-to/soak.md", "make soak SECONDS_OF_SOAK=7200", "takes two hours"),
+    Left("docs/how-to/spark-cluster.md", "antiphon check hdfs:", "needs a Hadoop cluster"),
+    Left("docs/how-to/spark-cluster.md", "pip install venv-pack", "needs the network, for a Hadoop cluster"),
+    Left("docs/how-to/spark-cluster.md", "mkdir environment", "follows the line before"),
+    Left("docs/how-to/spark-cluster.md", "./bin/docker-image-tool.sh", "needs docker and a registry"),
+    Left(
+        "docs/how-to/spark-cluster.md", "antiphon campaign --seeds 0-9999 --dir /shared", "needs Kubernetes"
+    ),
 ]
 
 LATER = [
     Left("README.md", "make demo", "a minute"),
     Left("README.md", "make soak", "even the shortest soak takes two minutes"),
-    Left("docs/how-to/priorities.md", "antiphon bench", "a benchmark"),
     Left("docs/how-to/trace-a-cluster.md", "antiphon check", "starts Spark"),
     Left("docs/how-to/trace-a-cluster.md", "antiphon report", "starts Spark"),
 ]
 
-SLOW: dict[str, str] = {}
+SLOW = {
+    "docs/explanation/conformance.md": "simulates and starts Spark",
+    "docs/how-to/analyse-a-run.md": "simulates and starts Spark",
+    "docs/how-to/fuzz.md": "a cluster under thousands of mutants",
+    "docs/how-to/measure.md": "benchmarks",
+    "docs/how-to/priorities.md": "a benchmark",
+    "docs/how-to/run-campaigns.md": "simulates and starts Spark",
+    "docs/how-to/soak.md": "a cluster under load and crashes",
+    "docs/how-to/spark-cluster.md": "starts a cluster of Spark",
+    "docs/how-to/test-on-real-networks.md": "plays plans in real time",
+}
 """Pages that run in `make test-long` only, and what takes so long there."""
 
 SHOWN = {
