@@ -200,6 +200,12 @@ def _security(answer: dict[str, Any]) -> Iterator[str]:
     if security is None:
         return
     yield f"packets between daemons are sealed with key {security['key']} ({security['suite']})"
+    for one in answer.get("nonsense", ()):
+        count = counted(one["packets"], "packet")
+        yield (
+            f"under the seal of {one['daemon']} came {count} such as no daemon sends, "
+            f"the last one {duration(one['ago_us'])} ago: {one['reason']}"
+        )
     following = security["next_key"]
     if following is not None and security["next_key_lacks"]:
         yield f"next key {following}: not known to be at {listed(security['next_key_lacks'], '')}"
