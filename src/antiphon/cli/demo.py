@@ -13,7 +13,7 @@ from antiphon.demo.play import DAEMONS_MAX, SITES_MAX, play
 def demo(
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", metavar="N", min=1, help="End after N seconds; without it, on Ctrl-C."),
+        typer.Option("--seconds", metavar="N", min=1, help="End after N seconds; default: on Ctrl-C."),
     ] = None,
     sites: Annotated[int, typer.Option("--sites", min=2, max=SITES_MAX, help="How many sites.")] = 3,
     daemons: Annotated[
