@@ -17,7 +17,7 @@ from antiphon.types import check_group
 def call(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group to call.")],
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT...]", help="The request; default: all of stdin.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="The request; default: all of stdin.")
     ] = None,
     handler: Handler = 0,
     all_: Annotated[bool, typer.Option("--all", help="Ask for the answers of all members.")] = False,

@@ -59,7 +59,7 @@ def campaign(
     \b
     Examples:
       antiphon campaign --seeds 0-199 --scenario swarm
-      antiphon campaign --seeds 0-9999 --dir /shared/campaign --master spark://head:7077
+      antiphon campaign --seeds 0-9999 --dir /shared --master spark://head:7077
     """
     from antiphon.spark.campaign.folder import Folder
     from antiphon.spark.campaign.job import Campaign, check_campaign, run_campaign, steps_of

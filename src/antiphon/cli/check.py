@@ -14,6 +14,8 @@ import typer
 from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
+from antiphon.extras import how_to_get
+from antiphon.short_views import with_short_views
 
 if TYPE_CHECKING:
     from antiphon.spark.conformance import Outcome, Property
@@ -66,7 +68,7 @@ def check(
         from antiphon.spark import conformance
         from antiphon.spark.session import spark_session
     except ImportError:
-        raise UsageError("this needs PySpark: pip install 'antiphon[spark]'") from None
+        raise UsageError(f"this needs PySpark: {how_to_get('spark')}") from None
 
     wanted = _wanted(conformance.PROPERTIES, properties or [])
     with working("starting Spark", 15):
@@ -150,7 +152,8 @@ def _told(outcomes: "list[Outcome]") -> Iterator[str]:
     for outcome in outcomes:
         runs = list(dict.fromkeys(violation.run for violation in outcome.told))[:_DETAILED_RUNS]
         for run in runs:
-            yield str(next(violation for violation in outcome.told if violation.run == run))
+            told = next(violation for violation in outcome.told if violation.run == run)
+            yield with_short_views(str(told))
         if outcome.runs > len(runs):
             yield f"... and in {outcome.runs - len(runs):,} more runs"
     broken = [outcome.name for outcome in outcomes if outcome.violations]

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from antiphon.short_views import short_view
 from antiphon.words import counted, duration, listed, size
 
 EDGE_COLUMNS = {
@@ -60,7 +61,7 @@ def edge_words(answer: dict[str, Any], faults: list[str]) -> Iterator[Renderable
     yield from _multicast(answer)
     place, flow = answer["position"], answer["flow"]
     if place is not None:
-        yield f"place in the feed: {place['place']} of view {place['view']}"
+        yield f"place in the feed: {place['place']} of view {short_view(place['view'])}"
     yield (
         f"groups: {flow['flowing']:,} of {flow['groups']:,} flow; "
         f"{counted(flow['gaps'], 'gap')} told, attachment lost {counted(answer['losses'], 'time')}"

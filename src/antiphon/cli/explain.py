@@ -9,6 +9,7 @@ from antiphon.cli.edge_status import edge_told, is_edge
 from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import show_json
 from antiphon.client import ask_status
+from antiphon.short_views import short_view
 from antiphon.words import counted, duration, listed, printable, size
 
 
@@ -91,7 +92,7 @@ def _sentences(record: dict[str, Any]) -> Iterator[str]:
     ended = record.get("ended")
     if record.get("view") is not None:
         members = counted(len(record.get("members", ())), "daemon")
-        yield f"New view {record['view']} of {members} after {duration(took_us)}: {spent}."
+        yield f"New view {short_view(record['view'])} of {members} after {duration(took_us)}: {spent}."
     elif ended:
         yield f"No new view ({ended}) after {duration(took_us)}: {spent}."
     else:

@@ -13,7 +13,7 @@ from antiphon.errors import UsageError
 
 def ingest(
     folder: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="Folder of traces.", show_default=False)
+        str | None, typer.Argument(metavar="DIR", help="Folder of traces.", show_default=False)
     ] = None,
     out: Annotated[str, typer.Option("--out", metavar="TABLES", help="Folder of the tables.")] = "tables",
     endpoint: Annotated[

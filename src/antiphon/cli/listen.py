@@ -40,7 +40,7 @@ from antiphon.words import described
 
 
 def listen(
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups to join.")],
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP", help="The groups to join.")],
     json: Json = False,
     count: Annotated[
         int | None, typer.Option("--count", metavar="N", min=1, help="End after this many messages.")

@@ -23,7 +23,7 @@ def lock(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group of the lock.")],
     lock_name: Annotated[str, typer.Argument(metavar="LOCK", help="The name of the lock.")],
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="What to run while the lock is held.")
+        list[str], typer.Argument(metavar="-- COMMAND", help="What to run while the lock is held.")
     ],
     timeout: Annotated[
         float | None,

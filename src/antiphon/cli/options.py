@@ -1,12 +1,25 @@
 """Options that several verbs share, so that one thing has one name everywhere."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 import typer
 
 from antiphon.errors import UsageError
-from antiphon.types import HANDLERS_MAX, SLOW_POLICIES, Choice, SlowPolicy, check_delivery
+from antiphon.service import Service
+from antiphon.types import HANDLERS_MAX, PRIORITY_WORDS, SLOW_POLICIES, Choice, SlowPolicy, check_delivery
+
+
+def among(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """How a shell completes a value that is one of `words`."""
+    known = tuple(words)
+
+    def begun(incomplete: str) -> list[str]:
+        return [word for word in known if word.startswith(incomplete)]
+
+    return begun
+
 
 Address = Annotated[
     str | None,
@@ -52,6 +65,7 @@ ServiceWord = Annotated[
         "--service",
         metavar="SERVICE",
         help="Delivery level: unreliable, reliable, fifo, causal, agreed or safe.",
+        autocompletion=among(service.name.lower() for service in Service),
     ),
 ]
 PriorityWord = Annotated[
@@ -60,6 +74,7 @@ PriorityWord = Annotated[
         "--priority",
         metavar="PRIORITY",
         help="low, medium, high or 0 to 9; in a queue, higher priorities go first.",
+        autocompletion=among(PRIORITY_WORDS),
     ),
 ]
 SlowWord = Annotated[
@@ -68,6 +83,7 @@ SlowWord = Annotated[
         "--slow",
         metavar="POLICY",
         help="If this session reads too slowly: disconnect or drop-unreliable; default: as configured.",
+        autocompletion=among(SLOW_POLICIES),
     ),
 ]
 DeliveryWord = Annotated[
@@ -76,6 +92,7 @@ DeliveryWord = Annotated[
         "--delivery",
         metavar="CHOICE",
         help="Weaker order than senders ask for, with lower latency: agreed, fifo or arrival.",
+        autocompletion=among(get_args(Choice)),
     ),
 ]
 TraceFolder = Annotated[

@@ -19,8 +19,7 @@ def send(
         str, typer.Argument(metavar="GROUP", help="A group, or a private name such as '#bob#oslo1'.")
     ],
     text: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="The message; default: each line of stdin."),
+        list[str] | None, typer.Argument(metavar="TEXT", help="The message; default: each line of stdin.")
     ] = None,
     service: ServiceWord = "agreed",
     resilience: Annotated[

@@ -23,7 +23,7 @@ def serve(
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="-- COMMAND...", help="Reads a call from stdin and prints the answer; run once per call."
+            metavar="-- COMMAND", help="Reads a call from stdin, prints the answer; run per call."
         ),
     ],
     handler: Handler = 0,

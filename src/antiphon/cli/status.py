@@ -15,7 +15,8 @@ from antiphon.cli.explain import because, changes, roles_told
 from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import console, show_json
 from antiphon.client import ask_status
-from antiphon.words import counted, duration, listed, printable, printable_parts, size
+from antiphon.short_views import short_view
+from antiphon.words import counted, duration, listed, printable, printable_parts, size, span
 
 SILENCE_MAX_US = 5_000_000
 """An open link receives a hello far more often than that, even when it is idle."""
@@ -184,8 +185,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield from _delays(answer)
     yield from _ring(answer)
     if answer["links"]:
-        rows = [link | {"round_trip": _round_trip(link)} for link in answer["links"]]
-        yield _table(rows, LINK_COLUMNS)
+        yield _table([link | _measured(link) for link in answer["links"]], LINK_COLUMNS)
     yield from _edges(answer)
     yield from _groups(answer)
     yield from _quorums(answer.get("quorums", {}))
@@ -201,6 +201,12 @@ def _security(answer: dict[str, Any]) -> Iterator[str]:
     if security is None:
         return
     yield f"packets between daemons are sealed with key {security['key']} ({security['suite']})"
+    for one in answer.get("nonsense", ()):
+        count = counted(one["packets"], "packet")
+        yield (
+            f"under the seal of {one['daemon']} came {count} such as no daemon sends, "
+            f"the last one {duration(one['ago_us'])} ago: {one['reason']}"
+        )
     following = security["next_key"]
     if following is not None and security["next_key_lacks"]:
         yield f"next key {following}: not known to be at {listed(security['next_key_lacks'], '')}"
@@ -308,7 +314,7 @@ def _view(answer: dict[str, Any]) -> Iterator[str]:
     view = answer["view"]
     joined = listed((f"{one}-{other}" for one, other in view.get("links", ())), "none needed")
     since = f", for {duration(view['since_us_ago'])}" if "since_us_ago" in view else ""
-    yield f"view {view['id']}{since}: {listed(view['members'])}; links {joined}"
+    yield f"view {short_view(view['id'])}{since}: {listed(view['members'])}; links {joined}"
     changed = [record for record in answer.get("rounds", ()) if record.get("view") is not None]
     if changed:
         last = changed[-1]
@@ -407,13 +413,17 @@ def _ring(answer: dict[str, Any]) -> Iterator[str]:
         way = f"a copy to each ({multicast.get('reason') or f'multicast does not reach {unheard}'})"
     yield (
         f"{_kind_of(ring)} of {listed(ring['members'])}, representative {ring['representative']}: {way}; "
-        f"a round takes {ring['round_us'] / 1000:,.1f} ms, {ring['packets_sent']:,} packets sent, "
+        f"a round takes {span(ring['round_us'])}, {ring['packets_sent']:,} packets sent, "
         f"{ring['packets_received']:,} received, {ring['retransmitted']:,} retransmitted{_window_of(ring)}"
     )
 
 
-def _round_trip(link: dict[str, Any]) -> str:
-    return f"{link['rtt_us'] / 1000:,.1f} ms" if link["state"] == "open" else "-"
+def _measured(link: dict[str, Any]) -> dict[str, str]:
+    """What is measured of a link, with units."""
+    return {
+        "round_trip": span(link["rtt_us"]) if link["state"] == "open" else "-",
+        "packet_bytes": f"{link['packet_bytes']:,} bytes",
+    }
 
 
 def _group(name: str, members: list[str], count: int) -> dict[str, Any]:
@@ -451,7 +461,8 @@ def _sessions(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for session in answer["sessions"]:
         yield session | {
             "groups": _first(session["groups"], len(session["groups"])),
-            "output_bytes": output_bytes.get(str(session["number"]), 0),
+            "input_bytes": size(session["input_bytes"]),
+            "output_bytes": size(output_bytes.get(str(session["number"]), 0)),
             "warned": session.get("warned", 0),
             "dropped_messages": session.get("dropped_messages", 0),
             "slow": _lag(session, answer.get("slow_sessions", ())),

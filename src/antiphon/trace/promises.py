@@ -331,6 +331,12 @@ SEALED = Promise(
     "no packet counts that its sender did not make for its receiver, or that has come before, or that was "
     "sent to a former life of its receiver; no two packets are sealed with one nonce",
 )
+NONSENSE = Promise(
+    "nonsense",
+    "who sends nonsense is left out",
+    "a daemon under whose seal came as much as it takes of what no daemon makes is left out of the "
+    "receiver's views, at once and for a while; and no view ends for that reason before",
+)
 CAUSES = Promise(
     "causes",
     "no effect without its cause",

@@ -9,6 +9,7 @@ is a part of its own, which names its section, its figures and its deviations:
 - `search`, `representation`, `decision`: finding out who is there (6.1.6 to 6.1.8)
 - `proposals`, `formation`: agreeing on a view (figures 6.4 and 6.11), and forming it
 - `loss`: giving up a view (figure 6.5); `suspicion`: noticing that a neighbour is lost
+- `exclusions`: whom this daemon leaves out for a while; `misconduct`: because of what came under its seal
 
 Deviations that are here:
 - in OP a daemon that is not in the view leads to a gathering when both hear each other, at any member, while
@@ -25,6 +26,7 @@ from antiphon.core.membership.exclusions import TWINS
 from antiphon.core.membership.formation import Formation
 from antiphon.core.membership.host import MembershipHost
 from antiphon.core.membership.loss import Loss
+from antiphon.core.membership.misconduct import Misconduct
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.presence import Presence
 from antiphon.core.membership.probing import Probing
@@ -63,6 +65,7 @@ class DaemonMembership:
         self._probing = probing = Probing(standing, presence, host, voice, now_us)
         self._search = search = Search(me, incarnation, standing, presence, probing, now_us)
         self.loss = Loss(me, standing, presence, probing, search)
+        self.misconduct = Misconduct(me, incarnation, standing, presence, self.loss)
         self._representation = Representation(me, standing, presence, search, self.loss, now_us)
         self.formation = Formation(config, me, host, standing, presence, probing, self.loss, voice, now_us)
         self._proposals = Proposals(
