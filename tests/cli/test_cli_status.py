@@ -223,7 +223,7 @@ def absent(**known: Any) -> dict[str, Any]:
             whole(group_state="ggather", view={"id": 7, "members": ["d1", "d2"], "groups_wait_for": ["d2"]}),
             "groups are being merged (ggather): waiting for d2",
         ),
-        (whole(group_state="gtrans"), "clients are being told of the end of a view (gtrans)"),
+        (whole(group_state="gtrans"), "clients are being told about the end of a view (gtrans)"),
         (absent(), "d2 is not in the view: heard 2.0 s ago"),
         (absent(heard_us_ago=None), "d2 is not in the view: never heard"),
         (absent(name="d3"), "d2 is not in the view: this daemon has no path of its own to it"),
@@ -279,7 +279,8 @@ def test_a_round_is_told_in_a_few_sentences() -> None:
     }
     assert told(record) == (
         "12.3 s ago: d3 was silent for 2.6 s (limit 2.5 s). Lost d3. Found d4. New view 5821 of 2 daemons "
-        "after 412 ms: seg 40 ms, gather 120 ms. Recovered 12 bundles (3.1 KiB). Resent 1 bundle (100 bytes)."
+        "after 412 ms: seg 40 ms, gather 120 ms. Recovered 12 bundles (3.1 KiB). "
+        "Retransmitted 1 bundle (100 bytes)."
     )
     vain = {key: record[key] for key in ("ago_us", "reason", "peer", "states")} | {"ended": "nothing new"}
     assert told(vain) == (

@@ -119,7 +119,7 @@ class _Room:
                         f"* {event.cause.value}: {who} ({len(event.members)} here{receivers_of(event)})"
                     )
                 case TransitionalSignal():
-                    desk.tell("* some members are out of reach; the next view tells who is left")
+                    desk.tell("* some members cannot be reached; the next view lists those that are left")
                 case Reconnected():
                     desk.tell(f"* reconnected: {returned(event)}")
                 case Gap():
