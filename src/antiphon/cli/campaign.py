@@ -36,23 +36,26 @@ def campaign(
     master: Master = None,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", min=1, metavar="N", help="Tasks a wave; without it, one for 4 seeds."),
+        typer.Option("--partitions", min=1, metavar="N", help="Tasks per wave; default: one for 4 seeds."),
     ] = None,
     wave: Annotated[
-        int, typer.Option("--wave", min=1, metavar="N", help="Seeds whose traces are on disk at a time.")
+        int,
+        typer.Option(
+            "--wave", min=1, metavar="N", help="Seeds per wave; traces of one wave are on disk at a time."
+        ),
     ] = 1_000,
     keep_traces: Annotated[
         bool, typer.Option("--keep-traces", help="Keep the traces of clean runs, too.")
     ] = False,
     mutant: Annotated[
-        str, typer.Option("--mutant", metavar="NAME", help="Plant this bug: shows that a campaign can fail.")
+        str, typer.Option("--mutant", metavar="NAME", help="Plant this known bug, to see the campaign fail.")
     ] = "",
     json: Json = False,
 ) -> None:
     """Run many simulator seeds on Spark and check their traces against the promises, in one job a wave.
 
-    Each run is judged twice, by the simulator's oracle and by the conformance job; both must find it clean.
-    What is in DIR already is not run again. Exits 0 if all properties are kept, 1 if not.
+    Each run is checked twice, by the simulator's oracle and by the conformance job; both must find it clean.
+    Seeds with results in DIR are not run again. Exits 0 if all properties are kept, 1 if not.
 
     \b
     Examples:

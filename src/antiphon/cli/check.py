@@ -39,7 +39,7 @@ def check(
     properties: Annotated[
         list[str] | None,
         typer.Option(
-            "--property", metavar="NUMBER", help="Check only this one, for example 2.7; may be given often."
+            "--property", metavar="NUMBER", help="Check only this property, for example 2.7; may be repeated."
         ),
     ] = None,
     out: Annotated[
@@ -53,7 +53,7 @@ def check(
 ) -> None:
     """Check the traces in DIR against the properties of Extended Virtual Synchrony.
 
-    Exits 0 if all are kept; otherwise 1, and tells which property was broken in which run, by which process.
+    Exits 0 if all are kept; otherwise 1, with the broken property, the run and the process.
 
     \b
     Examples:

@@ -27,14 +27,14 @@ def ingest(
     ] = "",
     start: Annotated[
         str,
-        typer.Option("--start", help="Where to begin the first time: earliest, latest, an offset, a time."),
+        typer.Option("--start", help="Where the first run begins: earliest, latest, an offset or a time."),
     ] = "earliest",
     master: Master = None,
     json: Json = False,
 ) -> None:
-    """Land messages and views of a journal, and events and link samples of traces, as Parquet tables.
+    """Write the messages and views of a journal, or the events and link samples of traces, to Parquet tables.
 
-    Run it again to add what is new in the journal: each row comes once. Tables of traces are made anew.
+    Run it again to add new rows of the journal; no row is added twice. Tables of traces are made anew.
 
     \b
     Examples:

@@ -19,23 +19,22 @@ if TYPE_CHECKING:
 
 def report(
     folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder of traces, or of tables that were made of them.")
+        str, typer.Argument(metavar="DIR", help="Folder of traces, or of tables made by `ingest`.")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page that is written.")] = Path(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page to write.")] = Path(
         "report.html"
     ),
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "",
     run: Annotated[
         list[str] | None,
-        typer.Option("--run", metavar="NAME", help="Only this run; may be given several times."),
+        typer.Option("--run", metavar="NAME", help="Only this run; may be repeated."),
     ] = None,
     master: Master = None,
     json: Json = False,
 ) -> None:
-    """Work out latency, throughput, views, pauses and links from traces, and write them as one HTML page.
+    """Compute latency, throughput, views, pauses and links from traces, and write them as one HTML page.
 
-    The page needs nothing else: no other file, no network, no script. With --json the numbers are printed,
-    too.
+    The page needs no other file, no network and no script. With --json the figures are printed, too.
 
     \b
     Examples:
