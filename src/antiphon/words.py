@@ -140,7 +140,7 @@ def described(event: Event) -> str:
                 f"{listed(event.members)}{receivers_of(event)}{quorum_of(event)}"
             )
         case TransitionalSignal():
-            return f"{event.group} signal: some members of view {short_view(event.id)} are out of reach"
+            return f"{event.group} signal: some members of view {short_view(event.id)} cannot be reached"
         case Left():
             return f"{event.group} left (view {short_view(event.id)})"
         case Reconnected():
@@ -159,7 +159,7 @@ def described(event: Event) -> str:
             return f"{event.group} {event.sender} call {event.id} (handler {event.handler}{mine}): {text}"
         case LockChanged():
             lock = event.lock
-            holder = f"{lock.holder} holds it, fence {lock.fence}" if lock.holder else "nobody holds it"
+            holder = f"{lock.holder} holds it, fence {lock.fence}" if lock.holder else "not held"
             waiting = f"; waiting: {listed(lock.waiting)}" if lock.waiting else ""
             return f"{event.group} lock {lock.name} ({event.cause.value}: {event.session}): {holder}{waiting}"
         case LockGranted():
@@ -172,7 +172,7 @@ def quorum_of(view: View) -> str:
     """What is to be said of the quorum of a view: nothing, if there is one or nobody wishes it."""
     if view.has_quorum:
         return ""
-    return "; making sure that these are enough" if view.is_deciding else "; no quorum: nothing may be sent"
+    return "; deciding on the quorum" if view.is_deciding else "; no quorum: sends are refused"
 
 
 def receivers_of(view: View) -> str:

@@ -115,7 +115,7 @@ def test_two_people_chat(antiphon: Run, start: Start, addresses: list[str]) -> N
     assert bob.returncode == 0
     assert "#bob#d2: hello all" in bob.stdout
     assert "! unknown command /dance; /help lists them" in bob.stdout
-    assert "! nobody here is called nobody!" in bob.stdout
+    assert "! no member is called nobody!" in bob.stdout
     heard = [first_line(ann) for _ in range(4)]
     assert heard == [
         "* join: #bob#d2 (2 here)\n",
@@ -214,7 +214,7 @@ def test_every_event_has_words_and_json() -> None:
     events = (view, TransitionalSignal("tea", identity), Left("tea", identity), returned)
     assert [described(event) for event in events] == [
         "tea view 914002 (network: #b#d2, #c#d2): #a#d1",
-        "tea signal: some members of view 914002 are out of reach",
+        "tea signal: some members of view 914002 cannot be reached",
         "tea left (view 914002)",
         "reconnected: #a#d1 is now #a#d2 (gone); joining again: tea; 2 sent messages of unknown fate",
     ]

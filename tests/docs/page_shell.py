@@ -118,8 +118,9 @@ def _lay_clone(clone: Path) -> None:
     (clone / ".venv").mkdir()
     for entry in Path(sys.prefix).iterdir():
         (clone / ".venv" / entry.name).symlink_to(entry)
-    (clone / ".venv" / ".installed").unlink(missing_ok=True)
-    (clone / ".venv" / ".installed").touch()  # newer than pyproject.toml: there is nothing left to install
+    for stamp in (".installed", ".installed-dev"):  # newer than pyproject.toml: nothing is left to install
+        (clone / ".venv" / stamp).unlink(missing_ok=True)
+        (clone / ".venv" / stamp).touch()
 
 
 def _namespaces() -> list[str]:

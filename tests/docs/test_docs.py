@@ -21,7 +21,7 @@ from antiphon.cli import main
 PROGRAM_TIMEOUT_S = 60
 
 BLOCKS = [block for path in PAGES for block in blocks_of(path.read_text(), name_of(path))]
-LANGUAGES = {"ini", "json", "python", "sh", "text", "toml"}
+LANGUAGES = {"ini", "json", "pycon", "python", "sh", "text", "toml", "yaml"}
 MODULES = [module.name for module in pkgutil.walk_packages(antiphon.__path__, "antiphon.")]
 
 

@@ -18,7 +18,7 @@ def demo(
             "--seconds",
             metavar="N",
             min=1,
-            help="Tell the story in N seconds, and end then unless a person is at the terminal.",
+            help="Play the demo in N seconds, and end then unless a person is at the terminal.",
         ),
     ] = None,
     sites: Annotated[int, typer.Option("--sites", min=2, max=SITES_MAX, help="How many sites.")] = 3,

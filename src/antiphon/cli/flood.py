@@ -30,14 +30,14 @@ def flood(
         int, typer.Option("--count", min=0, help="At most this many messages; 0: no limit.")
     ] = 0,
     members: Annotated[
-        int, typer.Option("--members", min=1, max=64, help="How many receive, each a process.")
+        int, typer.Option("--members", min=1, max=64, help="How many receivers, each in its own process.")
     ] = 1,
     address: Address = None,
     cluster: Cluster = None,
     member_address: Annotated[
         list[str] | None,
         typer.Option(
-            "--member-address", metavar="ADDRESS", help="Daemons of the members, in turn; may repeat."
+            "--member-address", metavar="ADDRESS", help="Daemons of the receivers, in turn; may be repeated."
         ),
     ] = None,
     trace: TraceFolder = None,

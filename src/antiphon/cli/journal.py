@@ -37,7 +37,7 @@ def journal(
         typer.Option(
             "--listen",
             metavar="PLACE",
-            help="Where to serve: grpc+tls://HOST:PORT or grpc://HOST:PORT; port 0: any.",
+            help="Where to serve: grpc+tls://HOST:PORT or grpc://HOST:PORT; port 0: any free port.",
         ),
     ] = "grpc://127.0.0.1:0",
     fsync: Annotated[
@@ -60,32 +60,35 @@ def journal(
     ] = None,
     keep_age: Annotated[
         float | None,
-        typer.Option("--keep-age", min=0.001, metavar="S", help="Remove files whose rows are all older."),
+        typer.Option("--keep-age", min=0.001, metavar="S", help="Remove files with only older rows."),
     ] = None,
     linger_ms: Annotated[
         int,
         typer.Option(
-            "--linger-ms", min=0, metavar="MS", help="How long a row waits to be sent together with others."
+            "--linger-ms",
+            min=0,
+            metavar="MS",
+            help="How long a row waits to be written together with others.",
         ),
     ] = 10,
     serve_certificate: Annotated[
         str,
         typer.Option(
-            "--serve-certificate", metavar="FILE", help="What the journal shows to readers, with grpc+tls://."
+            "--serve-certificate", metavar="FILE", help="With grpc+tls://: the journal's certificate."
         ),
     ] = "",
     serve_key: Annotated[str, typer.Option("--serve-key", metavar="FILE", help="The key of that.")] = "",
     serve_ca: Annotated[
         str,
         typer.Option(
-            "--serve-ca", metavar="FILE", help="Readers need certificates that come from these roots."
+            "--serve-ca", metavar="FILE", help="Require certificates of readers, signed by these roots."
         ),
     ] = "",
     serve_tokens: Annotated[
-        str, typer.Option("--serve-tokens", metavar="FILE", help="Readers need one of the tokens there.")
+        str, typer.Option("--serve-tokens", metavar="FILE", help="Require one of the tokens in this file.")
     ] = "",
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Serve other machines over plain connections, too.")
+        bool, typer.Option("--insecure", help="Serve other machines over unencrypted connections, too.")
     ] = False,
     address: Address = None,
     cluster: Cluster = None,

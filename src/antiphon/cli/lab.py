@@ -22,7 +22,7 @@ def lab(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="The experiment; without one, they are listed.",
+            help="The experiment; without it, all are listed.",
             autocompletion=among(EXPERIMENTS),
         ),
     ] = None,
@@ -52,10 +52,10 @@ def lab(
         ),
     ] = None,
 ) -> None:
-    """Carry out an experiment: a table here, plots on a page.
+    """Run an experiment: print a table, and write a page with plots.
 
-    Everything it needs (daemons, clients) runs in processes of its own and is gone at the end. Exit code 1
-    means that an experiment with rules (soak, fuzz) saw one broken.
+    It starts its own daemons and clients, and removes all processes and files at the end. Exit code 1 means
+    that a rule of the experiment (soak, fuzz) was broken.
 
     \b
     Examples:

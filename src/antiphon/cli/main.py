@@ -56,7 +56,7 @@ def options(
     """Wide-area group communication: ordered, reliable messages between processes at many sites.
 
     \b
-    Example: see the whole of it in a minute
+    Example: see everything in a minute
       antiphon demo --seconds 60
     """
     _needs_verb(context)

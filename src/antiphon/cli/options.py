@@ -36,25 +36,28 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="NAME",
-        help="Look for a daemon of this cluster, on this machine and then in its LAN, whatever ADDRESS is.",
+        help="Find a daemon of this cluster, on this machine or in its LAN; takes precedence over ADDRESS.",
     ),
 ]
 Reconnect = Annotated[
     bool,
-    typer.Option("--reconnect", help="When the daemon is lost, go on at the next address, or there again."),
+    typer.Option(
+        "--reconnect", help="When the daemon is lost, connect to the next address, or again to the same."
+    ),
 ]
 Handler = Annotated[
     int,
     typer.Option(
-        "--handler", metavar="N", min=0, max=HANDLERS_MAX - 1, help="Which handler: its holder answers."
+        "--handler", metavar="N", min=0, max=HANDLERS_MAX - 1, help="The handler to call; its holder answers."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")]
 Master = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine.")
+    str | None,
+    typer.Option("--master", metavar="URL", help="URL of a Spark cluster; default: run on this machine."),
 ]
 Name = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Name of the session; the daemon picks one otherwise.")
+    str, typer.Option("--name", metavar="NAME", help="Name of the session; default: chosen by the daemon.")
 ]
 ServiceWord = Annotated[
     str,
@@ -70,7 +73,7 @@ PriorityWord = Annotated[
     typer.Option(
         "--priority",
         metavar="PRIORITY",
-        help="low, medium, high or 0 to 9: a daemon with a queue takes higher ones first.",
+        help="low, medium, high or 0 to 9; in a queue, higher priorities go first.",
         autocompletion=among(PRIORITY_WORDS),
     ),
 ]
@@ -79,7 +82,7 @@ SlowWord = Annotated[
     typer.Option(
         "--slow",
         metavar="POLICY",
-        help="If this session does not keep up: disconnect or drop-unreliable; otherwise as configured.",
+        help="If this session reads too slowly: disconnect or drop-unreliable; default: as configured.",
         autocompletion=among(SLOW_POLICIES),
     ),
 ]
@@ -88,7 +91,7 @@ DeliveryWord = Annotated[
     typer.Option(
         "--delivery",
         metavar="CHOICE",
-        help="The most order wanted, whatever senders ask for: agreed, fifo or arrival.",
+        help="Weaker order than senders ask for, with lower latency: agreed, fifo or arrival.",
         autocompletion=among(get_args(Choice)),
     ),
 ]
@@ -98,7 +101,7 @@ TraceFolder = Annotated[
         "--trace",
         metavar="DIR",
         envvar="ANTIPHON_TRACE",
-        help="Write down what happens, for `antiphon check` and `antiphon report`, in a file in this folder.",
+        help="Write a trace to a file in this folder, for `antiphon check` and `antiphon report`.",
     ),
 ]
 

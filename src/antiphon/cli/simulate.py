@@ -48,9 +48,7 @@ def simulate(
             autocompletion=among(get_args(OrderName)),
         ),
     ] = "",
-    causal: Annotated[
-        bool, typer.Option("--causal", help="Let a third of all messages be causal, whatever the plan says.")
-    ] = False,
+    causal: Annotated[bool, typer.Option("--causal", help="Make a third of all messages causal.")] = False,
     resilience: Annotated[
         bool,
         typer.Option(
@@ -82,15 +80,16 @@ def simulate(
         bool,
         typer.Option(
             "--shrink",
-            help="Print the smallest plan in which the first failing seed still fails; all else on stderr.",
+            help="Print the smallest plan with which the first failing seed still fails; the rest on stderr.",
         ),
     ] = False,
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="Show what was met in which state of the membership."),
+        typer.Option("--coverage", help="Show which events happened in which state of the membership."),
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, metavar="N", help="Runs at a time; without it, one a core.")
+        int | None,
+        typer.Option("--jobs", min=1, metavar="N", help="Number of runs in parallel; default: one per core."),
     ] = None,
     json: Json = False,
 ) -> None:

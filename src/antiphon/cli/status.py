@@ -26,11 +26,11 @@ SHOWN = 50
 OTHER_CONFIGURATION = "packet: other configuration"
 STATES = {
     "op": "messages flow",
-    "seg": "looking who is there in this site",
+    "seg": "looking for the daemons of this site",
     "rep": "another daemon of this site looks for the other sites",
     "gather": "looking for the other sites",
-    "statetrans": "comparing what each daemon has",
-    "evs": "recovering what some daemons do not have",
+    "statetrans": "comparing which messages each daemon has",
+    "evs": "recovering messages that some daemons lack",
 }
 """What the daemons do in each state of their membership (thesis 6.1)."""
 
@@ -39,21 +39,22 @@ LINK_COLUMNS = {
     "protocol": "over",
     "state": "state",
     "round_trip": "round trip",
-    "packet_bytes": "packets of",
+    "packet_bytes": "packet size",
     "in_flight_packets": "in flight",
     "packets_sent": "sent",
     "packets_received": "received",
-    "retransmitted": "repeated",
+    "retransmitted": "retransmitted",
 }
 MEMORY = ("input", "output", "answers")
+SOCKET_WORDS = {"trains_sent": "batches sent", "trains_received": "batches received"}
 LOCK_COLUMNS = {"group": "group", "lock": "lock", "holder": "held by", "fence": "grant", "waiting": "waiting"}
-GROUP_COLUMNS = {"group": "group", "count": "members", "names": "who, in the order of joining"}
+GROUP_COLUMNS = {"group": "group", "count": "members", "names": "names, in the order of joining"}
 SESSION_COLUMNS = {
     "name": "session",
     "groups": "groups",
     "sent_messages": "sent",
-    "input_bytes": "input waits",
-    "output_bytes": "output waits",
+    "input_bytes": "input queue",
+    "output_bytes": "output queue",
     "warned": "warned",
     "dropped_messages": "dropped",
     "slow": "",
@@ -75,7 +76,7 @@ def status(
     and which sessions are slow.
 
     Exits 0 if every daemon of the cluster is in the view of the daemon at ADDRESS and messages flow, 1 if not
-    or if no daemon answers. An edge is well if it is attached and all of its groups flow.
+    or if no daemon answers. For an edge: 0 if it is attached and all of its groups flow.
 
     \b
     Example:
@@ -108,7 +109,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
             line = answer.get("runtime", {}).get("streams", {}).get(name, {})
             unconnected = f"; no connection: {line['reason']}" if line.get("reason") else ""
             strange = ((answer.get("security") or {}).get("strange") or {}).get(name, "")
-            strange = f"; what seems to come from it is refused: {strange}" if strange else ""
+            strange = f"; packets that claim to be from it are refused: {strange}" if strange else ""
             left_out = "".join(_exclusion(one) for one in answer.get("left_out", ()) if one["daemon"] == name)
             version = "".join(
                 _version(one) for one in answer.get("other_versions", ()) if one["daemon"] == name
@@ -122,7 +123,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
     if state != "op":
         yield f"the view is about to change: {STATES.get(state, state)} ({state})"
     elif group_state in ("gtrans", "ggt"):
-        yield f"clients are being told of the end of a view ({group_state})"
+        yield f"clients are being told about the end of a view ({group_state})"
     elif group_state != "gop":
         waits = listed(answer["view"].get("groups_wait_for", ()), "the others")
         yield f"groups are being merged ({group_state}): waiting for {waits}"
@@ -130,7 +131,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
         if link["state"] != "open":
             yield f"link to {link['to']} is {link['state']}: {link['reason']}"
         elif link["silent_us"] > SILENCE_MAX_US:
-            yield f"link to {link['to']} is silent: nothing came for {duration(link['silent_us'])}"
+            yield f"link to {link['to']} has been silent for {duration(link['silent_us'])}"
     for mate in (answer.get("ring") or {}).get("mates", ()):
         if mate["state"] != "open":
             yield f"the {_kind_of(answer['ring'])} with {mate['name']} is {mate['state']}: {mate['reason']}"
@@ -155,7 +156,7 @@ def _absence(peer: dict[str, Any] | None) -> str:
         return "never heard"
     heard = f"heard {duration(peer['heard_us_ago'])} ago"
     if peer.get("has_left"):
-        return f"it has left by its own word, {heard}"
+        return f"it announced its stop, {heard}"
     if peer["damped_us"]:
         times = counted(peer["losses"], "time")
         return f"{heard}, but lost {times}: not trusted for another {duration(peer['damped_us'])}"
@@ -169,7 +170,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     runtime = answer["runtime"]
     where = f"at site {answer['site']} of cluster {answer['cluster']}"
     yield f"daemon {answer['daemon']} {where}, process {runtime['pid']}"
-    yield f"clients connect to: {', '.join(runtime['places']) or 'nowhere, the configuration names no place'}"
+    yield f"clients connect to: {', '.join(runtime['places']) or 'none configured'}"
     if runtime["spread_places"]:
         yield f"Spread's clients connect to: {', '.join(runtime['spread_places'])}"
     yield from _exposed(runtime)
@@ -210,7 +211,7 @@ def _security(answer: dict[str, Any]) -> Iterator[str]:
     if following is not None and security["next_key_lacks"]:
         yield f"next key {following}: not known to be at {listed(security['next_key_lacks'], '')}"
     elif following is not None:
-        yield f"next key {following}: all daemons have it, so it can take the place of the other one"
+        yield f"next key {following}: all daemons have it, so it can replace the current key"
 
 
 def _exposed(runtime: dict[str, Any]) -> Iterator[RenderableType]:
@@ -224,7 +225,7 @@ def _exposed(runtime: dict[str, Any]) -> Iterator[RenderableType]:
             f"{name} {counted(taken['sessions'], 'session')}, {counted(taken['groups'], 'membership')}"
             for name, taken in sorted(access["users"].items())
         )
-        yield f"access list: {access['list']}; connected: {'; '.join(users) or 'nobody'}"
+        yield f"access list: {access['list']}; connected: {'; '.join(users) or 'none'}"
 
 
 def _edge_parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType]:
@@ -262,13 +263,15 @@ def _clients(answer: dict[str, Any]) -> Iterator[RenderableType]:
         ("dropped input", answer["counters"]),
         ("sockets", runtime.get("udp", {}) | runtime["clients"]),
     ):
-        counted_ones = {name.replace("_", " "): count for name, count in counters.items() if count}
+        counted_ones = {
+            SOCKET_WORDS.get(name, name.replace("_", " ")): count for name, count in counters.items() if count
+        }
         yield f"{title}: {_cell(counted_ones) or 'none'}"
 
 
 def _quorums(quorums: dict[str, str]) -> Iterator[RenderableType]:
     """Groups of which a member wishes a quorum."""
-    words = {"yes": "have it", "deciding": "make sure of it", "no": "have none: nothing may be sent to them"}
+    words = {"yes": "have it", "deciding": "are deciding", "no": "have none: sends are refused"}
     for word, meaning in words.items():
         names = [name for name, has in quorums.items() if has == word]
         if names:
@@ -279,9 +282,7 @@ def _quorums(quorums: dict[str, str]) -> Iterator[RenderableType]:
 def _locks(locks: dict[str, list[dict[str, Any]]]) -> Iterator[RenderableType]:
     """The locks of groups."""
     rows = [
-        {"group": group, **lock, "holder": lock["holder"] or "nobody"}
-        for group in locks
-        for lock in locks[group]
+        {"group": group, **lock, "holder": lock["holder"] or "-"} for group in locks for lock in locks[group]
     ]
     if rows:
         yield _table(rows, LOCK_COLUMNS)
@@ -298,7 +299,7 @@ def _verdict(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableTy
     for words in faults:
         yield f"  {words}"
     if answer["counters"].get(OTHER_CONFIGURATION):
-        yield "  packets of another configuration come in: do all daemons have the same file?"
+        yield "  packets with another configuration arrive: do all daemons have the same file?"
 
 
 def _is_only_stuck(answer: dict[str, Any]) -> bool:
@@ -335,8 +336,8 @@ def _ordering(ordering: dict[str, Any], daemon: str) -> str:
         if line < ordering["clock"] and slowest != daemon
     ]
     allowed = ordering.get("allowed_bytes")  # daemons of an earlier version do not tell
-    allows = () if allowed is None else (f"{allowed:,} bytes of its own are allowed",)
-    return "; ".join([f"ordering: {held} not known to be everywhere", *allows, *waits])
+    allows = () if allowed is None else (f"{allowed:,} bytes of its own may be in flight",)
+    return "; ".join([f"ordering: {held} not yet known to be at every daemon", *allows, *waits])
 
 
 def _causal(causal: dict[str, Any] | None) -> Iterator[str]:
@@ -348,7 +349,7 @@ def _causal(causal: dict[str, Any] | None) -> Iterator[str]:
     told = f"histories of {counted(causal['histories_told'], 'bundle')} told{cut}"
     kept = f"{counted(causal['causes_kept'], 'cause')} kept"
     size = f"{mean:.1f} causes each and {causal['largest_bytes']:,} bytes at most"
-    yield f"causal: {told}, {size}; {kept}, {counted(causal['waiting'], 'bundle')} not resolved"
+    yield f"causal: {told}, {size}; {kept}, {counted(causal['waiting'], 'bundle')} wait for their causes"
 
 
 def _time(time: dict[str, Any] | None) -> Iterator[str]:
@@ -379,13 +380,13 @@ def _small(us: int) -> str:
 def _delays(answer: dict[str, Any]) -> Iterator[str]:
     """Why senders must wait, if they must."""
     if answer["slow_sessions"]:
-        yield f"slow receivers here, for which those who send to them wait: {_cell(answer['slow_sessions'])}"
+        yield f"slow receivers here, for which their senders wait: {_cell(answer['slow_sessions'])}"
     if answer["holding"]:
         yield f"slow receivers elsewhere: {_cell(answer['holding'])}"
     if answer.get("held_sessions"):
         yield f"sessions here that wait for slow receivers: {_cell(answer['held_sessions'])}"
     if not answer["accepting"]:
-        yield "senders here wait until the other daemons have caught up, or until the view has changed"
+        yield "senders here wait until the other daemons have caught up, or the view has changed"
 
 
 def _kind_of(ring: dict[str, Any]) -> str:
@@ -411,9 +412,9 @@ def _ring(answer: dict[str, Any]) -> Iterator[str]:
         unheard = ", ".join(multicast.get("unheard_by", ()))
         way = f"a copy to each ({multicast.get('reason') or f'multicast does not reach {unheard}'})"
     yield (
-        f"{_kind_of(ring)} of {listed(ring['members'])}, {ring['representative']} speaks for it: {way}; "
+        f"{_kind_of(ring)} of {listed(ring['members'])}, representative {ring['representative']}: {way}; "
         f"a round takes {span(ring['round_us'])}, {ring['packets_sent']:,} packets sent, "
-        f"{ring['packets_received']:,} received, {ring['retransmitted']:,} repeated{_window_of(ring)}"
+        f"{ring['packets_received']:,} received, {ring['retransmitted']:,} retransmitted{_window_of(ring)}"
     )
 
 

@@ -415,7 +415,7 @@ def _news(event: Event) -> str:
         case View():
             return f"{_line(event)} ({_because(event)})"
         case TransitionalSignal():
-            return "signal: some members are out of reach"
+            return "signal: some members cannot be reached"
         case Reconnected():
             return f"reconnected: {returned(event)}"
         case _:

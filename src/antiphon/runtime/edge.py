@@ -175,7 +175,7 @@ class EdgeDaemon(Life):
     def _take_leave(self, now: int) -> None:
         """Begin a planned stop."""
         self._is_leaving = False
-        _logger.info("edge %s is told to stop and takes leave", self.name)
+        _logger.info("edge %s is stopping: it tells its clients first", self.name)
         self._clients.doors.close()
         self._node.sessions.is_closed = True
         self._drained_us = now + DRAIN_US

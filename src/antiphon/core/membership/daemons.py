@@ -117,6 +117,8 @@ class DaemonMembership:
         if twin is not None:
             self._lose_twin(twin, now_us)
         self._proposals.receive(sender, proposal, now_us)
+        if self.standing.forming is not None:
+            self.misconduct.look_at(self.standing.forming, now_us)
 
     def ask(self, number: int, echo_us: int, now_us: int) -> None:
         """Have a neighbour, whose beat with this clock value was refused, send another one at once."""
@@ -145,10 +147,10 @@ class DaemonMembership:
             return
         name, stamp = presence.name(peer.number), self._host.tick()
         if is_member:
-            detail = f"{name}, to which there is no link, hears us and we hear it"
+            detail = f"{name}, which has no link yet, is reachable in both directions"
             self._search.begin(stamp, Reason.BETTER_LINK, peer.number, detail, now_us)
         else:
-            detail = f"{name}, which is not in the view, hears us and we hear it"
+            detail = f"{name}, which is not in the view, is reachable in both directions"
             self._search.begin(stamp, Reason.FOUND, peer.number, detail, now_us)
 
     def _takes_part(self, peer: Peer, beat: Beat, now_us: int) -> bool:
@@ -168,10 +170,10 @@ class DaemonMembership:
         presence = self.presence
         leaver = self.leaving.newest(beat.stations, self.standing.view)
         if leaver is None:
-            detail = f"{presence.name(peer.number)} gathers"
+            detail = f"{presence.name(peer.number)} looks for other daemons"
             self._search.begin(beat.round, Reason.ASKED, peer.number, detail, now_us)
         else:
-            detail = f"{presence.name(leaver)} leaves by its own word"
+            detail = f"{presence.name(leaver)} announced its stop"
             self._search.begin(beat.round, Reason.LEAVING, leaver, detail, now_us)
 
     # A cluster without a file ---------------------------------------------------------------------------
@@ -188,7 +190,7 @@ class DaemonMembership:
         works, it has nothing to leave; daemons that search are told to form their view without it."""
         self.leaving.announce()
         if self.standing.is_active:
-            detail = "this daemon is told to stop"
+            detail = "this daemon is stopping"
             self._search.begin(self._host.tick(), Reason.LEAVING, self._me, detail, now_us)
         elif self.standing.forming is None:
             self._search.tell(now_us)
