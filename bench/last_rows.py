@@ -9,9 +9,9 @@
 - `one row`: the last one, which is what any query costs: planning, workers, a job, a connection
 
 Seconds are of the whole query into nothing, the least of the rounds; so are processor seconds, of journal,
-Spark and its workers together, which other work on the machine disturbs less; `above` is these without those of
-`one row`. Rows and bytes are what the journal sent. `journal` is the same without Spark, by the reader of this
-process.
+Spark and its workers together, which other work on the machine disturbs less; `above` is these without those
+of `one row`. Rows and bytes are what the journal sent. `journal` is the same without Spark, by the reader of
+this process.
 """
 
 import argparse
