@@ -13,7 +13,9 @@
      ├── LockLost               the lock is not held any more
      ├── CallFailed             a call was answered with an error, or refused
      ├── CallTimeout            no answer came in time; says what is known of the call
-     └── BadPacket, BadFrame    bytes from outside that are not ours; counted and dropped by daemons
+     ├── BadPacket              a datagram that is not ours; counted and dropped by daemons
+     │    └── Nonsense          its contents are such as no daemon makes
+     └── BadFrame               bytes of a client that are not ours; the connection ends
 
 UsageError leaves the session as it was. After Disconnected, connect again; `connect(reconnect=True)` does
 that by itself.
@@ -121,6 +123,11 @@ class BadPacket(AntiphonError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Nonsense(BadPacket):
+    """Contents of a packet that no daemon of this version makes, whatever its network, its clocks or other
+    daemons do: under a valid seal they are held against its sender."""
 
 
 class BadFrame(AntiphonError):

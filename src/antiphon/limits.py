@@ -284,6 +284,13 @@ EXCLUDED_MAX_US = 320_000_000
 EXCLUSIONS_TOLD_MAX = 16
 """Daemons whose exclusion one daemon announces: stations must stay small. A daemon that would leave out more
 leaves itself out."""
+NONSENSE_MAX = 100
+"""So many packets with contents that no daemon makes, under the seal of a neighbour, and it is left out. An
+honest one sends none, whatever befalls it; one whose memory is failing may be of use for a while."""
+NONSENSE_WITHIN_US = 600_000_000
+"""What came in so long a time counts together."""
+NONSENSE_PER_CONNECTION = 20
+"""What came over a connection counts so often: it ends the connection, and with it the view."""
 DAMPED_TOLD_MAX = 8
 """Daemons whose damping one daemon announces to the others; if more of a site flap, two stand for all."""
 DAMPED_MAX_US = 3_600_000_000

@@ -5,6 +5,7 @@ from typing import Any
 
 from antiphon.calls import Call
 from antiphon.client import Event, LockGone, LockGranted, NotSent, Reconnected, Unsure
+from antiphon.short_views import short_view
 from antiphon.types import Gap, Left, LockChanged, Message, SlowReceiver, TransitionalSignal, View
 
 _SECOND_US = 1_000_000
@@ -76,6 +77,28 @@ def duration(us: float) -> str:
     return f"{seconds / 3_600:.1f} h"
 
 
+def span(us: float) -> str:
+    """A measured span of time, with three digits.
+
+    >>> span(0), span(4), span(193), span(12_700), span(412_300), span(2_640_000), span(754_000_000)
+    ('0 ms', '0.004 ms', '0.193 ms', '12.7 ms', '412 ms', '2.64 s', '12.6 min')
+    """
+    for unit_us, unit, most in ((1_000, "ms", 1_000), (_SECOND_US, "s", 120), (60 * _SECOND_US, "min", 120)):
+        if abs(us) < unit_us * most * 0.9995:
+            return f"{rounded(us / unit_us, 3)} {unit}"
+    return f"{rounded(us / (3_600 * _SECOND_US), 3)} h"
+
+
+def rounded(number: float, digits: int = 4) -> str:
+    """A measured number without the digits that mean nothing.
+
+    >>> rounded(1_457_123.4), rounded(980), rounded(12.3456), rounded(0.98), rounded(2.64159, 3)
+    ('1,457,000', '980', '12.35', '0.98', '2.64')
+    """
+    value = float(f"{number:.{digits}g}")
+    return f"{value:,.0f}" if value == round(value) else f"{value:,}"
+
+
 def size(count: float) -> str:
     """A number of bytes.
 
@@ -113,13 +136,13 @@ def described(event: Event) -> str:
             return f"{','.join(event.groups)} {event.sender} {event.service.name.lower()}: {text}"
         case View():
             return (
-                f"{event.group} view {event.id} ({event.cause.value}: {listed(event.changed)}): "
+                f"{event.group} view {short_view(event.id)} ({event.cause.value}: {listed(event.changed)}): "
                 f"{listed(event.members)}{receivers_of(event)}{quorum_of(event)}"
             )
         case TransitionalSignal():
-            return f"{event.group} signal: some members of view {event.id} are out of reach"
+            return f"{event.group} signal: some members of view {short_view(event.id)} cannot be reached"
         case Left():
-            return f"{event.group} left {event.id}"
+            return f"{event.group} left (view {short_view(event.id)})"
         case Reconnected():
             return f"reconnected: {returned(event)}"
         case SlowReceiver():
@@ -136,7 +159,7 @@ def described(event: Event) -> str:
             return f"{event.group} {event.sender} call {event.id} (handler {event.handler}{mine}): {text}"
         case LockChanged():
             lock = event.lock
-            holder = f"{lock.holder} holds it, fence {lock.fence}" if lock.holder else "nobody holds it"
+            holder = f"{lock.holder} holds it, fence {lock.fence}" if lock.holder else "not held"
             waiting = f"; waiting: {listed(lock.waiting)}" if lock.waiting else ""
             return f"{event.group} lock {lock.name} ({event.cause.value}: {event.session}): {holder}{waiting}"
         case LockGranted():
@@ -149,7 +172,7 @@ def quorum_of(view: View) -> str:
     """What is to be said of the quorum of a view: nothing, if there is one or nobody wishes it."""
     if view.has_quorum:
         return ""
-    return "; making sure that these are enough" if view.is_deciding else "; no quorum: nothing may be sent"
+    return "; deciding on the quorum" if view.is_deciding else "; no quorum: sends are refused"
 
 
 def receivers_of(view: View) -> str:
@@ -163,7 +186,7 @@ def missed(event: Gap) -> str:
     >>> missed(Gap("ticks", None, 0, 0, "d2 has kept nothing so old"))
     'messages may be missing here (d2 has kept nothing so old)'
     """
-    since = f" since view {event.after}" if event.after is not None else ""
+    since = f" since view {short_view(event.after)}" if event.after is not None else ""
     return f"messages may be missing here{since} ({event.reason})"
 
 

@@ -1,7 +1,12 @@
 """`antiphon demo`: the story is told, its promises hold, and nothing stays behind."""
 
+import os
+import pty
+import re
+import select
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -63,3 +68,46 @@ def test_ctrl_c_ends_it_quietly() -> None:
         process.kill()
         process.wait()
     assert (process.returncode, err) == (130, "")
+
+
+@pytest.mark.long
+def test_it_is_a_persons_turn_for_as_long_as_the_person_likes() -> None:
+    """At a terminal the cluster outlives the seconds that the story has."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--seconds", "19", "--sites", "2", "--daemons", "1"],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=environment() | {"TERM": "dumb"},
+        start_new_session=True,
+    )  # fmt: skip
+    begin_s = time.monotonic()
+    os.close(theirs)
+    try:
+        told = read_until(ours, b"tells what happens in")
+        assert b"They stay until you press Ctrl-C" in told
+        while time.monotonic() < begin_s + 20:
+            assert process.poll() is None
+            time.sleep(0.1)
+        address = re.search(rb"--address (\S+)", told)
+        assert address is not None
+        words = ("send", "tea", "still there?", "--address", address[1].decode())
+        sent = subprocess.run([*COMMAND, *words], capture_output=True, timeout=TIMEOUT_S, env=environment())
+        assert sent.returncode == 0, sent.stderr
+        read_until(ours, b"still there?")
+        process.send_signal(signal.SIGINT)
+        read_until(ours, b"All sessions disconnect and the daemons stop.")
+        assert process.wait(TIMEOUT_S) == 130
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def read_until(terminal: int, text: bytes) -> bytes:
+    """What comes on a terminal up to some text."""
+    seen = b""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while text not in seen:
+        assert time.monotonic() < deadline_s, seen
+        if select.select([terminal], [], [], 0.1)[0]:
+            seen += os.read(terminal, 65_536)
+    return seen

@@ -121,7 +121,7 @@ def test_status_of_an_edge_and_of_its_attachment(antiphon: Run, start: Start, pl
     assert (people.returncode, people.stderr) == (0, "")
     for words in (
         "edge hall, in no view",
-        "attached, everything flows",
+        "attached, all groups flow",
         f"attached to d1 ({places[0]})",
         "place in the feed: ",
         "groups: 2 of 2 flow",

@@ -1,10 +1,14 @@
 """`flood` and `bench`: the shape of their reports, on runs of a fraction of a second."""
 
 import json
+import re
+from io import StringIO
 
 import pytest
 from command_line import Run
+from rich.console import Console
 
+from antiphon.cli.figures import table
 from antiphon.load.plan import Received, percentile
 
 
@@ -24,6 +28,16 @@ def test_flood_keeps_to_a_rate(antiphon: Run, addresses: list[str]) -> None:
     report = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert 1 <= int(report["sent"]) <= 100
     assert report["sent"] == report["received"]
+
+
+def test_flood_tells_people_figures_with_their_units(antiphon: Run, addresses: list[str]) -> None:
+    done = antiphon("flood", "--count", "500", "--address", addresses[0])
+    report = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert report["size"] == "100 B"
+    assert re.fullmatch(r"[\d,.]+ messages/s", report["rate"])
+    assert re.fullmatch(r"[\d.]+ [kMG]?B/s", report["throughput"])
+    for key in ("p50", "p99"):
+        assert re.fullmatch(r"[\d.]+ m?s", report[key])
 
 
 def test_bench_throughput_prints_an_object_a_line(antiphon: Run) -> None:
@@ -96,7 +110,27 @@ def test_bench_shows_people_a_table(antiphon: Run) -> None:
     done = antiphon("bench", "throughput", "--case", "hop", "--size", "1024", "--seconds", "0.1")
     assert (done.returncode, done.stderr) == (0, "")
     assert "One-way" not in done.stdout and "Agreed messages" in done.stdout
-    assert "1,024" in done.stdout
+    assert re.search(r" hop +1,024 B +[\d,.]+ messages/s +[\d.]+ [kMG]B/s ", done.stdout)
+
+
+@pytest.mark.parametrize("width", [40, 80, 400])
+def test_a_table_of_figures_is_whole_however_wide_the_terminal_is(width: int) -> None:
+    rows = [{"case": f"case{n}", "core_bytes_per_s": 1_234_567.8, "p50_us": 12_700} for n in range(4)]
+    out = Console(file=StringIO(), width=width)
+    out.print(table("Figures", rows, out, omitted=("absent",)))
+    told = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "\N{HORIZONTAL ELLIPSIS}" not in told
+    assert (told.count("1.2 MB/s"), told.count("12.7 ms")) == (4, 4)
+    assert all(f"case{n}" in told for n in range(4))
+
+
+def test_a_table_that_is_too_wide_is_turned() -> None:
+    rows = [{"edges": n} | {f"figure{key}_us": 1_000 for key in range(20)} for n in (5, 10)]
+    out = Console(file=StringIO(), width=80)
+    out.print(table("edges", rows, out))
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[1].split() == ["edges", "5", "10"]
+    assert lines[-1].split() == ["figure19", "1", "ms", "1", "ms"]
 
 
 def test_percentiles_count_weights() -> None:

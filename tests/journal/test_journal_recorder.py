@@ -23,12 +23,15 @@ import antiphon.blocking
 from antiphon import Event, Service
 from antiphon.cli.main import EXIT_USAGE, exit_code
 from antiphon.errors import ConnectError, UsageError
+from antiphon.extras import how_to_get
 from antiphon.journal.errors import JournalError
 from antiphon.journal.folder import read_endpoint
 from antiphon.journal.log import Fsync, Log, LogSettings
 from antiphon.journal.recorder import Recorder
 from antiphon.journal.running import Journal
 from antiphon.journal.state import Gap
+from antiphon.runtime.daemon import Daemon
+from antiphon.runtime.local import local_config
 from antiphon.types import BatchStamp
 
 
@@ -244,6 +247,35 @@ def test_the_command_ends_while_it_has_no_daemon(single: Cluster, tmp_path: Path
         assert process.stop() == 0
 
 
+def test_a_journal_waits_for_its_first_daemon(tmp_path: Path) -> None:
+    config = local_config(1, tmp_path)
+    place = next(daemon.clients[0] for _, daemon in config.daemons())
+    with journal_process(tmp_path / "j", place, "--reconnect", "--name", "jrn") as process:
+        assert readable([process.endpoint]).positions().latest == 0, "it serves at once"
+        wait_until(lambda: "antiphon: no daemon yet, waiting for one: " in process.errors())
+        with Daemon(config, "d1"):
+            wait_until(lambda: readable([process.endpoint]).positions().latest == 1)
+            wait_until(lambda: "antiphon: there is one now, d1 (" in process.errors())
+            assert process.errors().count("\n") == 2
+            assert process.stop() == 0
+
+
+def test_a_journal_that_has_no_daemon_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    with journal_process(tmp_path / "j", f"unix:{tmp_path}/nobody.sock", "--reconnect") as process:
+        wait_until(lambda: "antiphon: no daemon yet, waiting for one: " in process.errors())
+        assert process.stop() == 0
+
+
+def test_a_journal_whose_first_daemon_refuses_it_says_so_and_ends(single: Cluster, tmp_path: Path) -> None:
+    place = single.address("d1")
+    with (
+        antiphon.blocking.connect(place, name="jrn"),
+        journal_process(tmp_path / "j", place, "--reconnect", "--name", "jrn") as process,
+    ):
+        assert process.process.wait(60) == 1
+        assert "jrn" in process.errors() and process.errors().count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -271,7 +303,7 @@ def test_a_machine_without_arrow_is_told_what_to_install(
 ) -> None:
     monkeypatch.setattr("antiphon.cli.journal.find_spec", lambda name: None)
     assert exit_code(["journal", "--groups", "tea", "--dir", str(tmp_path / "j")]) == EXIT_USAGE
-    assert "pip install 'antiphon[journal]'" in capsys.readouterr().err
+    assert f"a journal needs the package pyarrow: {how_to_get('journal')}\n" in capsys.readouterr().err
     assert not (tmp_path / "j").exists()
 
 

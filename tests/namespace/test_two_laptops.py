@@ -148,5 +148,5 @@ def test_multicast_that_gets_through_in_one_direction_is_told(network: tuple[lis
     wait_for(laptops[0], "listens on")
     hub.drops = lambda end, data: end == 0 and data[16] == 239
     laptops[1].start("daemon", "--cluster", "tea", "--insecure", "--name", "laptop1")
-    wait_for(laptops[1], "other daemons are there (laptop0), but multicast")
+    wait_for(laptops[1], "other daemons are running (laptop0), but multicast")
     assert "antiphon config example" in laptops[1].log("daemon")

@@ -124,7 +124,7 @@ def test_the_round_names_its_reason() -> None:
     for other in (0, 2):
         record = cluster.nodes[other].membership.rounds.past[-1]
         assert (record.reason, record.peer, record.lost) == (Reason.LEAVING, 1, (1,))
-        assert record.detail == "d1 leaves by its own word"
+        assert record.detail == "d1 announced its stop"
         peers = {peer["name"]: peer for peer in cluster.nodes[other].status(cluster.now_us)["peers"]}
         assert peers["d1"]["has_left"] is True
 

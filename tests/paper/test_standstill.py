@@ -246,7 +246,7 @@ def test_a_daemon_whose_state_is_impossible_is_left_out_for_longer_each_time() -
         cluster.lose_view()
         cluster.settle({0, 2}, {1})
         found = [one for node in cluster.nodes for one in rounds(node, Reason.IMPOSSIBLE)]
-        detail = "d1 tells an impossible state (state: impossible counter)"
+        detail = "d1 announces an impossible state (state: impossible counter)"
         assert {(record.peer, record.detail) for record in found} == {(1, detail)}
         assert_messages_flow(cluster, [clients[0], clients[2]])
         assert_messages_flow(cluster, [clients[1]])

@@ -14,14 +14,16 @@ from raw_client import status, wait_until
 from antiphon import blocking
 from antiphon.cli.edge_status import edge_words
 from antiphon.config import EdgeMulticast
-from antiphon.runtime.casting import CastSockets, own_interface, place_of
+from antiphon.runtime import edge, process
+from antiphon.runtime.casting import CastSockets, new_place, own_interface
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.edge import EdgeDaemon
 from antiphon.runtime.local import local_config
-from antiphon.wire import casts
-from antiphon.wire.casts import Piece
+from antiphon.wire.casts import Kind
 
 CHILDREN = ("e1", "e2", "e3")
+KIND_AT = 2
+PIECES = (Kind.PIECE, Kind.REPAIR)
 
 
 class Rim:
@@ -71,6 +73,11 @@ class Rim:
         wait_until(lambda: fed() == by_multicast)
 
 
+def make_folder(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
 def said(told: dict[str, Any]) -> list[str]:
     """What `antiphon status` says of an edge."""
     return list(map(str, edge_words(told, [])))
@@ -107,7 +114,7 @@ def test_lost_pieces_are_repaired(tmp_path: Path, stack: ExitStack, monkeypatch:
     take = CastSockets.take
 
     def lossy(sockets: CastSockets, data: memoryview, now: int) -> None:
-        if random.random() >= 0.1 or not isinstance(casts.decode(data), Piece):
+        if random.random() >= 0.1 or data[KIND_AT] not in PIECES:
             take(sockets, data, now)
 
     monkeypatch.setattr(CastSockets, "take", lossy)
@@ -124,6 +131,23 @@ def test_lost_pieces_are_repaired(tmp_path: Path, stack: ExitStack, monkeypatch:
     assert sum(one["requests"] for one in heard)
     assert sum(one["repairs"] for one in heard), "children repair for one another"
     assert all(rim.told(name)["flow"]["gaps"] == 0 for name in CHILDREN)
+
+
+def test_clusters_with_the_same_names_at_the_same_place_do_not_hear_each_other(
+    tmp_path: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "new_incarnation", lambda: 7)
+    monkeypatch.setattr(edge, "new_place", lambda: "239.192.7.7:20777")
+    rims = [Rim(make_folder(tmp_path / name), stack) for name in ("here", "there")]
+    members = [rim.members() for rim in rims]
+    for rim in rims:
+        rim.wait_until_heard(3)
+    floods = [Flood(rim.daemon.places[0], "tea") for rim in rims]
+    floods[0].wait(500)
+    counts = [flood.end() for flood in floods]
+    for some, count in zip(members, counts, strict=True):
+        assert [numbers(member) for member in some] == [list(range(count))] * 3
+    assert rims[0].told("e1")["counters"]["cast: of another stream"]
 
 
 def test_a_child_that_becomes_deaf_goes_on_over_its_connection(
@@ -185,7 +209,7 @@ def test_inside_of_one_machine_copies_are_the_rule(tmp_path: Path, stack: ExitSt
 
 
 def test_casts_have_places_of_their_own() -> None:
-    assert len({place_of("tea", name, number) for name in CHILDREN for number in (1, 2, 3)}) == 9
+    assert len({new_place() for _ in range(9)}) == 9
 
 
 @pytest.mark.parametrize(

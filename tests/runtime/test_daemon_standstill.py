@@ -13,6 +13,7 @@ from antiphon.config import Settings
 from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.local import local_config
 from antiphon.runtime.loop import now_us
+from antiphon.short_views import short_view
 from antiphon.simulator.hostile import usurping
 
 STALL_MS = 8_000.0
@@ -65,8 +66,10 @@ def test_a_standstill_is_told_logged_and_ended(cluster: Cluster, caplog: pytest.
         assert receiver.messages(1)[0].payload == b"and on"
     after = status(places[1])["view"]["id"]
     wait_until(
-        lambda: any(f"daemon d2 is in view {after} with d1, d2, d3" in line for line in caplog.messages)
+        lambda: any(
+            f"daemon d2 is in view {short_view(after)} with d1, d2, d3" in line for line in caplog.messages
+        )
     )
     lines = caplog.messages
     assert any("daemon d2: messages do not flow for" in line and "waiting for d1" in line for line in lines)
-    assert any(f"daemon d2 has lost view {before}: nothing moved for" in line for line in lines)
+    assert any(f"daemon d2 has lost view {short_view(before)}: nothing moved for" in line for line in lines)

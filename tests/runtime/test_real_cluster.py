@@ -161,7 +161,7 @@ class Run:
         assert_promises_kept(self.config, seed, diaries, self.witnessed, expected)
 
 
-SIMULATED = {Event.SLOW, Event.FORGED, Event.BREACH, Event.STEADY}
+SIMULATED = {Event.SLOW, Event.FORGED, Event.BREACH, Event.NONSENSE, Event.STEADY}
 """Told by the simulator only."""
 CALM = (
     frozenset(Event)

@@ -204,7 +204,7 @@ def test_a_daemon_with_a_key_and_one_without_do_not_work_together(cluster: Clust
     wait_until(lambda: "packet: sealed" in status(other.places[0])["counters"])
     assert status(sealed.places[0])["view"]["members"] == ["d1"]
     fault = next(one for one in faults_of(status(sealed.places[0])) if "d2 is not in the view" in one)
-    assert "what seems to come from it is refused: packet: not sealed" in fault
+    assert "packets that claim to be from it are refused: packet: not sealed" in fault
     wait_formed([sealed.places[0]], ("d1",))
 
 

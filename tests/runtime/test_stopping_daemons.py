@@ -69,7 +69,7 @@ def test_the_clients_of_the_others_see_departures_alone(
         last = one["rounds"][-1]
         gone = config.daemon_names[stopped]
         assert (last["reason"], last["peer"], last["lost"]) == ("leaving", gone, [gone])
-        assert f"{gone} is not in the view: it has left by its own word" in "\n".join(faults_of(one))
+        assert f"{gone} is not in the view: it announced its stop" in "\n".join(faults_of(one))
     cluster.restart(stopped)
     cluster.wait_formed()
     log = (tmp_path / f"{config.daemon_names[stopped]}.log").read_text()

@@ -163,6 +163,7 @@ def test_a_traced_cluster_is_judged_clean(folder: Path) -> None:
         Event.SLOW,
         Event.FORGED,
         Event.BREACH,
+        Event.NONSENSE,
         Event.STEADY,
     }
     assert trace.daemons == ("d1", "d2", "d3")

@@ -23,7 +23,7 @@ SLOW = {
     "a choice for every group", "a hole in the places", "a majority of whatever is left",
     "a piece left out", "a reference for ever", "a step is believed", "alone everywhere",
     "an item too late", "announced by no token site", "answers forgotten early",
-    "answers of others ignored", "any packet will do", "any stream", "arrived is all", "aru not held back",
+    "answers of others ignored", "any packet will do", "arrived is all", "aru not held back",
     "aru too early", "back to its sender", "back-pressure forgotten", "beats prove all",
     "both ways are alike", "clocks do not drift", "connection's room ignored", "counts itself twice",
     "decided after the signal", "doubts kept", "dropped all the same", "duplicates not noticed",

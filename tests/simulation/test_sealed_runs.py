@@ -10,8 +10,26 @@ from antiphon.simulator.stage import Stage
 from antiphon.trace import Event, Record, Trace
 from antiphon.wire.packet import PacketKind
 
-SEEDS = {"keys": 2, "mixed": 1, "swarm": 1, "sites": 1, "streams": 1, "poisoned": 1, "restart": 1}
-MANY = {"keys": 60, "mixed": 20, "swarm": 30, "sites": 15, "streams": 10, "poisoned": 10, "narrow": 4}
+SEEDS = {
+    "keys": 2,
+    "nonsense": 2,
+    "mixed": 1,
+    "swarm": 1,
+    "sites": 1,
+    "streams": 1,
+    "poisoned": 1,
+    "restart": 1,
+}
+MANY = {
+    "keys": 60,
+    "nonsense": 60,
+    "mixed": 20,
+    "swarm": 30,
+    "sites": 15,
+    "streams": 10,
+    "poisoned": 10,
+    "narrow": 4,
+}
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def test_the_programs_of_the_how_to_run(spark: Any, tmp_path: Path) -> None:
         for program in programs:
             here = (
                 program.replace("grpc://127.0.0.1:7000", journal.endpoint)
-                .replace("unix:/run/antiphon/d1.sock", place.addresses[0])
-                .replace("/var/lib/antiphon", str(tmp_path))
+                .replace("unix:/tmp/antiphon.sock", place.addresses[0])
+                .replace('"tables/', f'"{tmp_path}/')
             )
             exec(here, names)
         place.send("totals", [b"end"])

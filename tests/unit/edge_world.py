@@ -1,5 +1,7 @@
 """An edge with time, clients and attachments in hand, for tests that read as stories."""
 
+from random import Random
+
 from antiphon.config import Settings
 from antiphon.core.edge.node import EdgeNode
 from antiphon.service import Service
@@ -52,6 +54,7 @@ class EdgeWorld:
             now_us=START_US,
             settings=Settings(**settings),
             casts_at=casts_at,
+            chance=Random(name).randbytes,
         )
         self.dialled: list[tuple[int, int]] = []
         """(link, place) of all dials so far."""

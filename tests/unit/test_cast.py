@@ -1,11 +1,15 @@
 """What a coordinator multicasts, and by which road each edge gets its feed."""
 
+from random import Random
+
 import pytest
 from tests.unit.test_feed_log import VIEW, view
 from tests.unit.test_feed_server import Town
 
 from antiphon import limits
 from antiphon.core.feeds.cast import Cast
+from antiphon.core.feeds.repairs import Draws
+from antiphon.core.sealing.casts import CastSealing
 from antiphon.wire import bundle, casts, edges, frames
 from antiphon.wire.casts import News, Piece, Request
 
@@ -18,7 +22,9 @@ class Group(Town):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[tuple[str, bytes]] = []
-        self.cast = Cast("d0", 1, "lan", self.sent, lambda: self.now_us)
+        sealing = CastSealing(Random(1).randbytes)
+        told = sealing.announce("lan")
+        self.cast = Cast(told, sealing.seal(told), Draws("cast"), self.sent, lambda: self.now_us)
         self.server.cast = self.cast
         self.log.base(view("g", 5), 5, 0)
 
@@ -33,7 +39,7 @@ class Group(Town):
     def packets(self) -> list[casts.Packet]:
         """What was multicast since the last time."""
         self.server.pump(self.now_us)
-        found = [casts.decode(data) for _, data in self.sent]
+        found = [self.cast.seal.decode(data) for _, data in self.sent]
         self.sent.clear()
         return found
 
@@ -85,7 +91,7 @@ def test_edges_are_told_of_the_cast_if_they_can_hear() -> None:
     for number in (1, 2):
         group.say(number, edges.Go())
     told = group.told()
-    assert of(told, 1) == [edges.Cast("lan", group.cast.stream)]
+    assert of(told, 1) == [group.cast.own]
     assert of(told, 2) == []
 
 

@@ -147,8 +147,14 @@ TO_EDGE: list[tuple[frames.ToEdge, Sequence[str]]] = [
     ),
     (edges.Beat(), ["81", text("type") + text("beat")]),
     (
-        edges.Cast("239.1.2.3:5000", 9),
-        ["83", text("type") + text("cast"), text("place") + text("239.1.2.3:5000"), text("stream") + "09"],
+        edges.Cast("239.1.2.3:5000", 9, bytes(32)),
+        [
+            "84",
+            text("type") + text("cast"),
+            text("place") + text("239.1.2.3:5000"),
+            text("stream") + "09",
+            text("key") + "C4 20" + "00" * 32,
+        ],
     ),
     (
         edges.OnCast(7, 500),

@@ -1,17 +1,21 @@
 """An edge that hears the cast of its coordinator: the order of two roads, and what is missing."""
 
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 from edge_world import EdgeWorld, messages, view_of
 
 from antiphon import limits
+from antiphon.core.sealing.casts import CastSealing
+from antiphon.core.sealing.keys import SECRET_BYTES
 from antiphon.service import Service
 from antiphon.wire import casts, edges, frames
 from antiphon.wire.casts import News, Piece, Request
 from antiphon.wire.edges import Position
 
 STREAM = 99
+CAST = edges.Cast("lan", STREAM, bytes(SECRET_BYTES))
 FAR_US = 10_000
 
 
@@ -20,21 +24,22 @@ class Child(EdgeWorld):
 
     def __init__(self) -> None:
         super().__init__(1, casts_at="here")
+        self._seal = CastSealing(Random(2).randbytes).seal(CAST)
         self.main = self.attach()
         self.bob = self.connect()
         self.ask(self.bob, frames.Join("chat"))
         self.base(self.main, "chat", 5)
-        self.hear(self.main, edges.Cast("lan", STREAM))
+        self.hear(self.main, CAST)
 
     def sent(self) -> list[casts.Packet]:
         """What it has multicast since the last time."""
-        found = [casts.decode(data) for place, data in self.node.casts if place == "lan"]
+        found = [self.node.open_cast(data) for place, data in self.node.casts if place == "lan"]
         self.node.casts.clear()
         return found
 
     def cast(self, *packets: casts.Packet) -> None:
         for packet in packets:
-            self.node.cast(casts.encode(packet), self.now_us)
+            self.node.cast(self._seal.encode(packet), self.now_us)
         self.settle()
 
     def pieces(self, numbers: Sequence[int], is_repair: bool = False) -> None:
@@ -244,9 +249,10 @@ def test_pieces_from_far_ahead_are_not_kept(child: Child) -> None:
         (edges.OffCast(2),),
         (edges.OnCast(3, FAR_US), edges.OffCast(0)),
         (edges.OnCast(0, FAR_US),),
-        (edges.Cast("", 5),),
-        (edges.Cast("lan", 0),),
-        (edges.OnCast(1, FAR_US), edges.Cast("elsewhere", 5)),
+        (edges.Cast("", 5, CAST.key),),
+        (edges.Cast("lan", 0, CAST.key),),
+        (edges.Cast("lan", 5, b"short"),),
+        (edges.OnCast(1, FAR_US), edges.Cast("elsewhere", 5, CAST.key)),
         (edges.CastPiece(0, b"1"),),
         (edges.CastPiece(1, bytes(limits.CAST_PACKET_BYTES + 1)),),
         (edges.Parting("e1"),),
@@ -265,7 +271,7 @@ def test_an_edge_that_does_not_use_multicast_is_told_of_none() -> None:
     link = world.attach()
     (attach,) = world.spoken(link, edges.Attach)
     assert isinstance(attach, edges.Attach) and not attach.hears
-    world.hear(link, edges.Cast("lan", STREAM))
+    world.hear(link, CAST)
     assert world.hung_up == [link]
 
 

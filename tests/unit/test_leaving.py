@@ -1,4 +1,4 @@
-"""Who leaves by its own word, and for whom a daemon that leaves stays."""
+"""Who announced its stop, and for whom a daemon that leaves stays."""
 
 import pytest
 from msgspec import structs
@@ -111,16 +111,16 @@ def test_a_view_without_a_member_that_leaves_is_better() -> None:
 def test_whoever_was_only_asked_to_gather_learns_why() -> None:
     rounds = Rounds()
     rounds.begin(Reason.ASKED, 2, "d2 gathers", 0)
-    rounds.add(Reason.LEAVING, 1, "d1 leaves by its own word")
+    rounds.add(Reason.LEAVING, 1, "d1 announced its stop")
     record = rounds.current
     assert record is not None
-    assert (record.reason, record.peer, record.detail) == (Reason.LEAVING, 1, "d1 leaves by its own word")
-    rounds.add(Reason.LEAVING, 1, "d1 leaves by its own word")
-    rounds.add(Reason.LEAVING, 3, "d3 leaves by its own word")
-    assert record.detail == "d1 leaves by its own word; d3 leaves by its own word"
+    assert (record.reason, record.peer, record.detail) == (Reason.LEAVING, 1, "d1 announced its stop")
+    rounds.add(Reason.LEAVING, 1, "d1 announced its stop")
+    rounds.add(Reason.LEAVING, 3, "d3 announced its stop")
+    assert record.detail == "d1 announced its stop; d3 announced its stop"
 
 
 def test_without_a_round_there_is_nothing_to_add_to() -> None:
     rounds = Rounds()
-    rounds.add(Reason.LEAVING, 1, "d1 leaves by its own word")
+    rounds.add(Reason.LEAVING, 1, "d1 announced its stop")
     assert rounds.current is None and not rounds.past

@@ -10,6 +10,7 @@ import pytest
 from page_reader import looked_at
 
 from antiphon.cli import main
+from antiphon.extras import how_to_get
 from antiphon.lab import churn, scale
 from antiphon.lab.experiment import Row
 from antiphon.lab.fuzz import page as fuzz_page
@@ -194,5 +195,5 @@ def test_a_missing_library_is_told_before_anything_is_done(
     monkeypatch.setattr(pages, "find_spec", lambda name: None if name == "jinja2" else name)
     assert main.exit_code(words) == 2
     told = capsys.readouterr().err
-    assert told == f"antiphon: a page with plots needs jinja2: pip install 'antiphon[{extra}]'\n"
+    assert told == f"antiphon: a page with plots needs jinja2: {how_to_get(extra)}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]

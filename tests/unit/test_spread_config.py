@@ -35,8 +35,8 @@ def complaint(text: str) -> str:
 def test_the_example_in_the_documentation_is_true() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "move-from-spread.md"
     section = page.read_text().partition("## Bring your configuration")[2]
-    blocks: list[tuple[str, str]] = re.findall(r"^```(\w*)\n(.*?)^```", section, re.M | re.S)
-    before = next(code for language, code in blocks if not language)
+    blocks: list[tuple[str, str]] = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", section, re.M | re.S)
+    before = next(code for language, code in blocks if language == "text")
     after = next(code for language, code in blocks if language == "toml")
     assert import_file(before).text == after
 

@@ -6,10 +6,9 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 from msgspec import structs
-from rich import box
-from rich.table import Table
 
-from antiphon.cli.options import Json
+from antiphon.cli.figures import table
+from antiphon.cli.options import Json, among
 from antiphon.cli.screen import console, progress
 from antiphon.client import ask_status
 from antiphon.config import Protocol, SiteProtocol
@@ -88,7 +87,11 @@ def throughput(
     seconds: Seconds = 3.0,
     case: Annotated[
         list[str] | None,
-        typer.Option("--case", help=f"Only this case: {', '.join(CASES)}; may repeat."),
+        typer.Option(
+            "--case",
+            help=f"Only this case: {', '.join(CASES)}; may repeat.",
+            autocompletion=among(CASES),
+        ),
     ] = None,
     size: Annotated[
         list[int] | None,
@@ -103,8 +106,10 @@ def throughput(
     local           both clients at one daemon
     hop             each at its own daemon, the two joined by a Hop link
     tcp             the same, joined by a TCP link
-    hop-unbundled   the two joined by a Hop link, the client bundles nothing; its daemon may
-    ring            three daemons of one site, a receiver at each; the slowest counts
+    hop-unbundled   the two joined by a Hop link, the client bundles nothing; its
+                    daemon may
+    ring            three daemons of one site, a receiver at each; the slowest
+                    counts
     ring-unbundled  the same, the client bundles nothing
     token-site      as ring, with the token-site protocol inside of the site
 
@@ -138,7 +143,7 @@ def throughput(
                 }
                 _tell(row, rows, json)
                 advance(1)
-    _table("Agreed messages, one sender, one receiver", rows, json)
+    _table("Agreed messages, one sender, one receiver", rows, json, ("messages", "seconds"))
 
 
 def latency(
@@ -146,7 +151,11 @@ def latency(
     seconds: Seconds = 2.0,
     case: Annotated[
         list[str] | None,
-        typer.Option("--case", help=f"Only this case: {', '.join(LATENCY_CASES)}; may repeat."),
+        typer.Option(
+            "--case",
+            help=f"Only this case: {', '.join(LATENCY_CASES)}; may repeat.",
+            autocompletion=among(LATENCY_CASES),
+        ),
     ] = None,
     size: Annotated[
         int, typer.Option("--size", min=1, max=MESSAGE_MAX_BYTES, help="Bytes of each message.")
@@ -157,9 +166,10 @@ def latency(
     \b
     one         both clients at one daemon
     two         each at its own daemon, the two joined by a Hop link
-    three       the same, and a third daemon that has nothing to do but is asked about every agreed message
-    ring        three daemons of one site; the sender is at the second, receivers at the others, of which
-                the slower counts
+    three       the same, and a third daemon that has nothing to do but is asked
+                about every agreed message
+    ring        three daemons of one site; the sender is at the second, receivers
+                at the others, of which the slower counts
     token-site  the same, with the token-site protocol inside of the site
 
     The maximum is measured first: agreed messages of the same size over the same link. `idle_per_s`
@@ -214,7 +224,8 @@ def latency(
                         }
                         _tell(row, rows, json)
                         advance(1)
-    _table("One-way latency", rows, json)
+    title = f"One-way latency of messages of {size:,} B"
+    _table(title, rows, json, ("messages", "seconds", "size_bytes"))
 
 
 def _idle_packets_per_s(addresses: list[str], seconds: float) -> float:
@@ -290,7 +301,8 @@ def priority(
         "p99_us": round(slow.p99_us / max(1, fast.p99_us), 1),
     }
     _tell(row, rows, json)
-    _table(f"Latency beside {flooders} floods of low priority", rows, json)
+    times = {key: f"{row[key]:,} times" for key in ("p50_us", "p99_us")}
+    _table(f"Latency beside {flooders} floods of low priority", [*rows[:-1], row | times], json)
 
 
 def spread(
@@ -298,7 +310,11 @@ def spread(
     seconds: Seconds = 3.0,
     case: Annotated[
         list[str] | None,
-        typer.Option("--case", help=f"Only this case: {', '.join(SPREAD_CASES)}; may repeat."),
+        typer.Option(
+            "--case",
+            help=f"Only this case: {', '.join(SPREAD_CASES)}; may repeat.",
+            autocompletion=among(SPREAD_CASES),
+        ),
     ] = None,
     size: Annotated[
         list[int] | None,
@@ -340,7 +356,16 @@ def spread(
                     row = _spread_row(name, plan.size_bytes, _between(addresses, plan), None, service)
                     _tell(row, rows, json)
                     advance(1)
-    _table("Clients that speak Spread's protocol", rows, json)
+    flat_out = [row for row in rows if row["p50_us"] is None]
+    paced = [row for row in rows if row["p50_us"] is not None]
+    _table(
+        "Clients that speak Spread's protocol, agreed messages",
+        flat_out,
+        json,
+        ("service", "p50_us", "p99_us"),
+    )
+    others = ("size_bytes", "messages_per_s", "megabytes_per_s", "of_ours")
+    _table("One-way latency of theirs at 1,000 messages/s of 100 B", paced, json, others)
 
 
 def _between(addresses: list[str], plan: Plan) -> Received:
@@ -389,16 +414,7 @@ def _tell(row: dict[str, Any], rows: list[dict[str, Any]], json: bool) -> None:
         print(msgspec.json.encode(row).decode(), flush=True)
 
 
-def _cell(value: str | int | float) -> str:
-    return value if isinstance(value, str) else f"{value:,}"
-
-
-def _table(title: str, rows: list[dict[str, Any]], json: bool) -> None:
-    if json:
-        return
-    table = Table(title=title, box=box.SIMPLE, show_edge=False)
-    for key in rows[0]:
-        table.add_column(key.replace("_", " "), justify="left" if isinstance(rows[0][key], str) else "right")
-    for row in rows:
-        table.add_row(*("" if value is None else _cell(value) for value in row.values()))
-    console().print(table)
+def _table(title: str, rows: list[dict[str, Any]], json: bool, omitted: tuple[str, ...] = ()) -> None:
+    if not json:
+        out = console()
+        out.print(table(title, rows, out, omitted=omitted))

@@ -17,12 +17,12 @@ from antiphon.types import check_group
 def call(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group to call.")],
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT...]", help="What to ask; without it, what stdin has.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="The request; default: all of stdin.")
     ] = None,
     handler: Handler = 0,
     all_: Annotated[bool, typer.Option("--all", help="Ask for the answers of all members.")] = False,
     delivered: Annotated[
-        bool, typer.Option("--delivered", help="Ask only to whom the call is delivered.")
+        bool, typer.Option("--delivered", help="Print only the members to which the call is delivered.")
     ] = False,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the answer.")

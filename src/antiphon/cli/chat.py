@@ -53,8 +53,8 @@ def chat(
 ) -> None:
     """Join GROUP, send what you type, and show the messages of all members and who joins and leaves.
 
-    With neither --address nor --cluster, and no daemon at unix:/tmp/antiphon.sock, a cluster that is called
-    like the group is looked for.
+    Without --address and --cluster, and if there is no daemon at unix:/tmp/antiphon.sock, it looks for a
+    cluster with the name of the group.
 
     \b
     Example:
@@ -119,7 +119,7 @@ class _Room:
                         f"* {event.cause.value}: {who} ({len(event.members)} here{receivers_of(event)})"
                     )
                 case TransitionalSignal():
-                    desk.tell("* some members are out of reach; the next view tells who is left")
+                    desk.tell("* some members cannot be reached; the next view lists those that are left")
                 case Reconnected():
                     desk.tell(f"* reconnected: {returned(event)}")
                 case Gap():
@@ -179,7 +179,7 @@ class _Room:
             raise UsageError("/to needs the name of a member; /who lists them")
         found = [member for member in self._members if name in (member, _short(member))]
         if not found:
-            raise UsageError(f"nobody here is called {name}; /who lists the members")
+            raise UsageError(f"no member is called {name}; /who lists the members")
         if len(found) > 1:
             raise UsageError(f"several are called {name}: {', '.join(found)}")
         return found[0]

@@ -14,6 +14,9 @@ import typer
 from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
+from antiphon.extras import how_to_get
+from antiphon.short_views import with_short_views
+from antiphon.words import counted
 
 if TYPE_CHECKING:
     from antiphon.spark.conformance import Outcome, Property
@@ -36,7 +39,7 @@ def check(
     properties: Annotated[
         list[str] | None,
         typer.Option(
-            "--property", metavar="NUMBER", help="Check only this one, for example 2.7; may be given often."
+            "--property", metavar="NUMBER", help="Check only this property, for example 2.7; may be repeated."
         ),
     ] = None,
     out: Annotated[
@@ -50,7 +53,7 @@ def check(
 ) -> None:
     """Check the traces in DIR against the properties of Extended Virtual Synchrony.
 
-    Exits 0 if all are kept; otherwise 1, and tells which property was broken in which run, by which process.
+    Exits 0 if all are kept; otherwise 1, with the broken property, the run and the process.
 
     \b
     Examples:
@@ -66,12 +69,12 @@ def check(
         from antiphon.spark import conformance
         from antiphon.spark.session import spark_session
     except ImportError:
-        raise UsageError("this needs PySpark: pip install 'antiphon[spark]'") from None
+        raise UsageError(f"this needs PySpark: {how_to_get('spark')}") from None
 
     wanted = _wanted(conformance.PROPERTIES, properties or [])
-    with working("starting Spark", 15):
+    with working("starting Spark", 15, in_logs=True):
         spark = spark_session("antiphon check", master, _settings(folder) if is_local else {})
-    with _work_folder(out) as work, progress(f"checking {folder}", len(wanted)) as advance:
+    with _work_folder(out) as work, progress(f"checking {folder}", len(wanted), in_logs=True) as advance:
         outcomes = conformance.check(spark, _absolute(folder), work, wanted, lambda outcome: advance(1))
         if out is not None and "://" not in out:
             Path(out, _VERDICT).write_text("\n".join(_lines(outcomes)) + "\n", encoding="utf-8")
@@ -145,14 +148,15 @@ def _told(outcomes: "list[Outcome]") -> Iterator[str]:
     for outcome in outcomes:
         verdict = "kept" if outcome.checked else "nothing to check"
         if outcome.runs:
-            verdict = f"{outcome.violations:,} violations in {outcome.runs:,} runs"
+            verdict = f"{counted(outcome.violations, 'violation')} in {counted(outcome.runs, 'run')}"
         yield f"{outcome.number:>8} {outcome.title:<40} {outcome.checked:>13,} events  {verdict}"
     for outcome in outcomes:
         runs = list(dict.fromkeys(violation.run for violation in outcome.told))[:_DETAILED_RUNS]
         for run in runs:
-            yield str(next(violation for violation in outcome.told if violation.run == run))
+            told = next(violation for violation in outcome.told if violation.run == run)
+            yield with_short_views(str(told))
         if outcome.runs > len(runs):
-            yield f"... and in {outcome.runs - len(runs):,} more runs"
+            yield f"... and in {counted(outcome.runs - len(runs), 'more run')}"
     broken = [outcome.name for outcome in outcomes if outcome.violations]
     idle = sum(not outcome.checked for outcome in outcomes)
     kept = f"every property was kept; {idle} had nothing to check" if idle else "every property was kept"

@@ -20,19 +20,19 @@ EXAMPLE = """\
 
 [cluster]
 name = "example"        # goes into every packet: clusters with different names never mix
-delta_ms = 5.0          # how long, at most, an idle daemon waits before it tells that it has nothing to say
-membership = "wan"      # how long slow daemons are waited for at most: "wan" (10 s) or "lan" (2.5 s)
+delta_ms = 5.0          # the longest time until an idle daemon announces that it has nothing to send
+membership = "wan"      # the longest time to wait for a slow daemon: "wan" (10 s) or "lan" (2.5 s)
 
 [security]
-key_file = "cluster.key"                    # the same for all daemons, readable by nobody else; to make it:
+key_file = "cluster.key"                    # the same for all daemons, and secret; to make it:
                                             #   antiphon config keygen cluster.key
-next_key_file = "next.key"                  # there is such a file only while keys change
-# insecure = true       # instead of a key: daemons that other machines reach do without one
+next_key_file = "next.key"                  # this file exists only while the key changes
+# insecure = true       # instead of a key: packets between machines are not encrypted
 
 [[site]]
 name = "oslo"
 
-[[site.daemon]]         # one daemon a site, or more: clients of one that dies go on at the next
+[[site.daemon]]         # one or more daemons per site; if one dies, its clients can use the next
 name = "oslo1"
 address = "127.0.0.1:4810"                  # UDP, between daemons
 clients = ["unix:/tmp/antiphon-oslo1.sock", "tcp:127.0.0.1:4811"]
@@ -66,19 +66,19 @@ cost = 55               # messages follow the cheapest path; the delay in millis
 [[link]]
 sites = ["lima", "perth"]
 cost = 75
-# packet_bytes = 1400     # a ceiling; without it, the link finds out what gets through
-# protocol = "tcp"        # everything between these two sites over TCP, where UDP does not get through
+# packet_bytes = 1400     # a maximum; by default the link finds the largest size that gets through
+# protocol = "tcp"        # TCP between these two sites, if UDP does not get through
 # congestion = "reno"     # the window's rules; the default is "cubic"
-# rate_bytes_per_s = 10000000               # a ceiling on what each side sends
+# rate_bytes_per_s = 10000000               # the maximum rate of each side
 # emulate = { delay_ms = 75.0, jitter_ms = 2.0, loss = 0.01 }   # imitate a long path on one machine
 
-# An edge is in no view, so nobody waits for it: for clients who mostly receive, by the thousand. Daemons that
-# know other edges, or none, still work together.
+# An edge is in no view, so no daemon waits for it: use it for many clients that mostly receive. Daemons work
+# together even if their files have different edges.
 #   antiphon daemon --config cluster.toml --name hall
 [[edge]]
 name = "hall"
 clients = ["unix:/tmp/antiphon-hall.sock"]
-attach = ["oslo1", "lima1"]                 # the first that works; a daemon, another edge, or an address
+attach = ["oslo1", "lima1"]                 # daemons, other edges or addresses, in order of preference
 """
 
 
@@ -114,7 +114,9 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="A configura
 def example(
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Write it there instead, and a key beside it."),
+        typer.Option(
+            "--out", metavar="FILE", help="Write it to this file instead, with a new key beside it."
+        ),
     ] = None,
 ) -> None:
     """Print a commented, valid configuration of three sites; or write it, with a new key.
@@ -142,14 +144,12 @@ def example(
 
 
 def keygen(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where to write it; there is no such file yet.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist yet.")],
 ) -> None:
     """Make a key for a cluster: a file that only its owner can read.
 
-    All daemons of the cluster have the same one (key_file in [security]) and seal with it what they send to
-    one another. Copy it to their machines as you would a password.
+    All daemons of the cluster have the same key (key_file in [security]) and seal the packets between them
+    with it. Copy it to their machines as you would copy a password.
 
     \b
     Example:
@@ -158,4 +158,4 @@ def keygen(
     from antiphon.runtime import key_files  # what seals takes time to load
 
     key = key_files.make(file)
-    print(f"{file}: key {key.name}, for all daemons of one cluster; nobody else may read it")
+    print(f"{file}: key {key.name}, for all daemons of one cluster; keep it secret")

@@ -36,7 +36,7 @@ _HINTS: dict[str, object] = {
             "--tls-ca",
             metavar="FILE",
             envvar=TLS_CA_VARIABLE,
-            help="For tls: addresses: the roots of the daemon's certificate; otherwise those of the system.",
+            help="For tls: addresses: trusted root certificates; default: those of the system.",
         ),
     ],
     "tls_certificate": Annotated[
@@ -45,12 +45,14 @@ _HINTS: dict[str, object] = {
             "--tls-certificate",
             metavar="FILE",
             envvar=TLS_CERTIFICATE_VARIABLE,
-            help="The certificate to show to the daemon.",
+            help="The client certificate.",
         ),
     ],
     "tls_key": Annotated[
         _File,
-        typer.Option("--tls-key", metavar="FILE", envvar=TLS_KEY_VARIABLE, help="The key of that."),
+        typer.Option(
+            "--tls-key", metavar="FILE", envvar=TLS_KEY_VARIABLE, help="The private key of --tls-certificate."
+        ),
     ],
     "tls_server_name": Annotated[
         str | None,
@@ -58,7 +60,7 @@ _HINTS: dict[str, object] = {
             "--tls-server-name",
             metavar="NAME",
             envvar=TLS_SERVER_NAME_VARIABLE,
-            help="The name in the daemon's certificate, if it is not that of the address.",
+            help="The name in the daemon's certificate, if it differs from the address.",
         ),
     ],
     "token_file": Annotated[
@@ -67,7 +69,7 @@ _HINTS: dict[str, object] = {
             "--token-file",
             metavar="FILE",
             envvar=TOKEN_FILE_VARIABLE,
-            help="A file with the token that says who this is, for the daemon's access list.",
+            help="A file with a token that identifies this client in the daemon's access list.",
         ),
     ],
 }

@@ -32,13 +32,15 @@ def daemon(
         typer.Option(
             "--name",
             metavar="NAME",
-            help="Which of its daemons or edges this one is; without --config, how it is called.",
+            help="The name of this daemon or edge in the file; without --config, any name.",
         ),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            "--cluster", metavar="NAME", help="Find the other daemons in this LAN by the cluster's name."
+            "--cluster",
+            metavar="NAME",
+            help="Without a file: find the other daemons of this cluster in the LAN.",
         ),
     ] = None,
     interface: Annotated[
@@ -50,7 +52,7 @@ def daemon(
         typer.Option(
             "--key-file",
             metavar="FILE",
-            help="With --cluster: the key that all daemons of the cluster have (`antiphon config keygen`).",
+            help="With --cluster: the key of the cluster (see `antiphon config keygen`).",
         ),
     ] = None,
     next_key_file: Annotated[
@@ -58,25 +60,25 @@ def daemon(
         typer.Option(
             "--next-key-file",
             metavar="FILE",
-            help="With --key-file: the key that is to follow; there may be no such file yet.",
+            help="With --key-file: the next key, for a change of keys; the file need not exist yet.",
         ),
     ] = None,
     insecure: Annotated[
         bool,
         typer.Option(
             "--insecure",
-            help="Without a file: serve other machines without a key, and clients there over plain TCP.",
+            help="Without a file: allow other machines without a key, and their clients over plain TCP.",
         ),
     ] = False,
     edge: Annotated[
-        bool, typer.Option("--edge", help="Run an edge without a file: in no view, for who mostly receives.")
+        bool, typer.Option("--edge", help="Run an edge without a file, for clients that mostly receive.")
     ] = False,
     attach: Annotated[
         list[str] | None,
         typer.Option(
             "--attach",
             metavar="ADDRESS",
-            help="With --edge: a daemon's or another edge's address; several in the order of preference.",
+            help="With --edge: address of a daemon or another edge; repeat in order of preference.",
         ),
     ] = None,
     clients: Annotated[
@@ -84,7 +86,7 @@ def daemon(
         typer.Option(
             "--clients",
             metavar="ADDRESS",
-            help="With --edge, or of one daemon alone: where its clients connect; without it, "
+            help="With --edge, or for a single daemon: where clients connect; default: "
             "unix:/tmp/antiphon.sock.",
         ),
     ] = None,
@@ -93,34 +95,36 @@ def daemon(
         typer.Option(
             "--reach",
             metavar="ADDRESS",
-            help="With --edge: where other edges reach it; without it, at its clients' TCP addresses.",
+            help="With --edge: where other edges connect; default: the TCP addresses of --clients.",
         ),
     ] = None,
     stay: Annotated[
         bool,
-        typer.Option("--stay", help="With --edge: stay at its attachments, and organise nothing."),
+        typer.Option(
+            "--stay", help="With --edge: stay at the given attachments, do not organise with other edges."
+        ),
     ] = False,
     multicast: Annotated[
         EdgeMulticast,
-        typer.Option("--multicast", help="With --edge: whether other edges are fed and heard by multicast."),
+        typer.Option("--multicast", help="With --edge: whether to use multicast among edges."),
     ] = "auto",
     trace: TraceFolder = None,
 ) -> None:
     """Run one daemon in the foreground until SIGTERM or Ctrl-C stops it; it logs to stderr.
 
-    A daemon that is told to stop takes leave of its clients and of the other daemons first, so that none has
-    to find out by silence; a second SIGTERM or Ctrl-C ends it at once. SIGHUP has it read its keys, its
-    access list and its certificate again, unless it logs to a terminal, with which it ends.
+    On SIGTERM or Ctrl-C the daemon announces its stop to its clients and to the other daemons, so that they
+    need no timeout to notice it; a second signal ends it at once. On SIGHUP it reads its keys, its access
+    list and its certificate again; if it logs to a terminal, SIGHUP ends it.
 
-    With --cluster there is no file: daemons in one LAN that name the same cluster find each other by
-    multicast, agree on numbers and names (by default the machines' names), and are one site. All of them have
-    the same key, in a file; without one, --insecure is needed where other machines reach the daemon.
+    With --cluster no file is needed: daemons in one LAN with the same cluster name find each other by
+    multicast, agree on numbers and names (by default the machines' names), and form one site. All of them
+    need the same key file, or --insecure if other machines can reach the daemon.
 
-    With neither it is one daemon alone, on this machine: enough to try everything that programs can do.
+    Without --config and --cluster it is a single daemon on this machine, enough to try everything.
 
-    An edge is a daemon in no view, for which nobody waits: it gets the groups that its clients join from the
-    daemon or edge to which it is attached, and goes on at the next one when that is lost. --name of an edge
-    in the file runs it; with --edge no file is needed.
+    An edge is a daemon that is in no view and that no other daemon waits for. It gets the groups of its
+    clients from the daemon or edge to which it is attached, and switches to the next one when that is lost.
+    To run an edge of the file, give its --name; with --edge no file is needed.
 
     \b
     Example:

@@ -16,11 +16,11 @@ def discovered_words(discovery: dict[str, Any] | None) -> Iterator[str]:
     for entry in discovery["roster"]:
         if entry["is_there"]:
             continue
-        left = "left by its own word" if entry["has_left"] else "was last heard"
+        left = "stopped" if entry["has_left"] else "was last heard"
         kept_us = max(0, discovery["hold_us"] - entry["silent_us"])
         yield (
             f"  {entry['name']} at {entry['address']} {left} {duration(entry['silent_us'])} ago; number "
-            f"{entry['number']} is kept for it for another {duration(kept_us)}"
+            f"{entry['number']} is reserved for another {duration(kept_us)}"
         )
     if discovery["trouble"]:
         yield f"  {discovery['trouble']}"

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from antiphon.short_views import short_view
 from antiphon.words import counted, duration, listed, size
 
 EDGE_COLUMNS = {
@@ -16,7 +17,7 @@ EDGE_COLUMNS = {
     "behind_items": "behind by",
     "gaps": "gaps",
 }
-STATES = {"fed": "fed", "behind": "catches up", "standby": "stands by"}
+STATES = {"fed": "fed", "behind": "catching up", "standby": "standby"}
 
 
 def is_edge(answer: dict[str, Any]) -> bool:
@@ -44,23 +45,23 @@ def edge_words(answer: dict[str, Any], faults: list[str]) -> Iterator[Renderable
     yield f"clients connect to: {', '.join(runtime['places'])}"
     if faults:
         is_alone = answer["attachment"] is None
-        yield Text("NOT ATTACHED" if is_alone else "ATTACHED, BUT NOT EVERYTHING FLOWS", style="bold red")
+        yield Text("NOT ATTACHED" if is_alone else "ATTACHED, BUT SOME GROUPS DO NOT FLOW", style="bold red")
         for words in faults:
             yield f"  {words}"
     else:
-        yield Text("attached, everything flows", style="bold green")
+        yield Text("attached, all groups flow", style="bold green")
     if answer["attachment"] is not None:
         yield f"attached to {_connection(answer, answer['attachment'])}"
     if answer["standby"] is not None:
-        yield f"standing by: {_connection(answer, answer['standby'])}"
+        yield f"standby: {_connection(answer, answer['standby'])}"
     elif len(answer["attachments"]) > 1:
-        yield Text("nobody stands by", style="bold")
+        yield Text("no standby", style="bold")
     if answer.get("hierarchy") is not None:
         yield _role(answer["hierarchy"])
     yield from _multicast(answer)
     place, flow = answer["position"], answer["flow"]
     if place is not None:
-        yield f"place in the feed: {place['place']} of view {place['view']}"
+        yield f"place in the feed: {place['place']} of view {short_view(place['view'])}"
     yield (
         f"groups: {flow['flowing']:,} of {flow['groups']:,} flow; "
         f"{counted(flow['gaps'], 'gap')} told, attachment lost {counted(answer['losses'], 'time')}"
@@ -73,7 +74,7 @@ def edge_words(answer: dict[str, Any], faults: list[str]) -> Iterator[Renderable
             f"{counted(sending['unsure_messages'], 'message')} of unknown fate"
         )
     if answer["complaint"]:
-        yield f"the attachment has complained: {answer['complaint']}"
+        yield f"the attachment reports an error: {answer['complaint']}"
 
 
 def _multicast(answer: dict[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from antiphon.cli.edge_status import edge_told, is_edge
 from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import show_json
 from antiphon.client import ask_status
+from antiphon.short_views import short_view
 from antiphon.words import counted, duration, listed, printable, size
 
 
@@ -16,14 +17,14 @@ def explain(
     address: Address = None,
     cluster: Cluster = None,
     last: Annotated[
-        int | None, typer.Option("--last", metavar="N", min=1, help="Only the newest N rounds.")
+        int | None, typer.Option("--last", metavar="N", min=1, help="Only the newest N changes.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell why the daemon at ADDRESS changed its view of the others: each round it remembers, oldest first.
+    """Show why the daemon at ADDRESS changed its view: the last changes, oldest first.
 
-    With the adaptive order also which sources are active, for how long, and why. An edge tells which
-    attachments it had, why it lost them, and what it may have missed.
+    With the adaptive order, also which sources are active, for how long, and why. For an edge: its
+    attachments, why it lost them, and which messages may be missing.
 
     \b
     Example:
@@ -91,12 +92,12 @@ def _sentences(record: dict[str, Any]) -> Iterator[str]:
     ended = record.get("ended")
     if record.get("view") is not None:
         members = counted(len(record.get("members", ())), "daemon")
-        yield f"New view {record['view']} of {members} after {duration(took_us)}: {spent}."
+        yield f"New view {short_view(record['view'])} of {members} after {duration(took_us)}: {spent}."
     elif ended:
         yield f"No new view ({ended}) after {duration(took_us)}: {spent}."
     else:
-        yield f"Still under way{f': {spent}' if spent else ''}."
-    for key, deed in (("recovered", "Recovered"), ("resent", "Resent")):
+        yield f"Still running{f': {spent}' if spent else ''}."
+    for key, deed in (("recovered", "Recovered"), ("resent", "Retransmitted")):
         if record.get(f"{key}_bundles"):
             bundles = counted(record[f"{key}_bundles"], "bundle")
             yield f"{deed} {bundles} ({size(record.get(f'{key}_bytes', 0))})."
@@ -107,4 +108,4 @@ def changes(record: dict[str, Any]) -> Iterator[str]:
     if record.get("lost"):
         yield f"Lost {listed(record['lost'])}."
     if record.get("joined"):
-        yield f"Met {listed(record['joined'])}."
+        yield f"Found {listed(record['joined'])}."

@@ -6,6 +6,7 @@ import msgspec
 import typer
 
 from antiphon import limits
+from antiphon.cli.figures import figure, title
 from antiphon.cli.options import Address, Cluster, Json, PriorityWord, ServiceWord, TraceFolder, address_of
 from antiphon.cli.screen import working
 from antiphon.load.plan import Outcome, Plan
@@ -15,7 +16,7 @@ from antiphon.types import check_group, check_priority
 
 
 def flood(
-    group: Annotated[str, typer.Argument(metavar="[GROUP]", help="The group to flood.")] = "flood",
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group to flood.")] = "flood",
     rate: Annotated[
         float, typer.Option("--rate", min=0, metavar="N", help="Messages a second; 0: as fast as possible.")
     ] = 0,
@@ -29,14 +30,14 @@ def flood(
         int, typer.Option("--count", min=0, help="At most this many messages; 0: no limit.")
     ] = 0,
     members: Annotated[
-        int, typer.Option("--members", min=1, max=64, help="How many receive, each a process.")
+        int, typer.Option("--members", min=1, max=64, help="How many receivers, each in its own process.")
     ] = 1,
     address: Address = None,
     cluster: Cluster = None,
     member_address: Annotated[
         list[str] | None,
         typer.Option(
-            "--member-address", metavar="ADDRESS", help="Daemons of the members, in turn; may repeat."
+            "--member-address", metavar="ADDRESS", help="Daemons of the receivers, in turn; may be repeated."
         ),
     ] = None,
     trace: TraceFolder = None,
@@ -69,7 +70,7 @@ def flood(
         print(msgspec.json.encode(report).decode())
         return
     for key, value in report.items():
-        print(f"{key:16} {value:,.1f}" if isinstance(value, float) else f"{key:16} {value}")
+        print(f"{title(key):16} {figure(key, value)}")
 
 
 def _report(plan: Plan, outcome: Outcome) -> dict[str, Any]:

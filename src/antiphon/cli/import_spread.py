@@ -16,15 +16,15 @@ def import_spread(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A spread.conf of Spread 4 or 5.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Write the configuration here, not to stdout."),
+        typer.Option("--out", metavar="FILE", help="Write the configuration to this file, not to stdout."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what --out names.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     json: Json = False,
 ) -> None:
     """Make a configuration (TOML) from a spread.conf.
 
-    What is different here is told on stderr, each remark with its line and what Antiphon does instead. A
-    file that cannot be read is told in one line with exit code 2, and nothing is written.
+    Remarks on stderr name everything that is different here, with the line and what Antiphon does instead.
+    If the file has an error, the command prints one line, exits with 2 and writes nothing.
 
     \b
     Example:

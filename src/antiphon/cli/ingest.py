@@ -13,7 +13,7 @@ from antiphon.errors import UsageError
 
 def ingest(
     folder: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="Folder of traces.", show_default=False)
+        str | None, typer.Argument(metavar="DIR", help="Folder of traces.", show_default=False)
     ] = None,
     out: Annotated[str, typer.Option("--out", metavar="TABLES", help="Folder of the tables.")] = "tables",
     endpoint: Annotated[
@@ -27,14 +27,14 @@ def ingest(
     ] = "",
     start: Annotated[
         str,
-        typer.Option("--start", help="Where to begin the first time: earliest, latest, an offset, a time."),
+        typer.Option("--start", help="Where the first run begins: earliest, latest, an offset or a time."),
     ] = "earliest",
     master: Master = None,
     json: Json = False,
 ) -> None:
-    """Land messages and views of a journal, and events and link samples of traces, as Parquet tables.
+    """Write the messages and views of a journal, or the events and link samples of traces, to Parquet tables.
 
-    Run it again to add what is new in the journal: each row comes once. Tables of traces are made anew.
+    Run it again to add new rows of the journal; no row is added twice. Tables of traces are made anew.
 
     \b
     Examples:
@@ -52,14 +52,14 @@ def ingest(
         look_for_journal(endpoint, groups)
     if "://" not in out:
         out = str(Path(out).absolute())
-    with working("starting Spark", 15):
+    with working("starting Spark", 15, in_logs=True):
         spark = spark_session("antiphon ingest", master)
     found = []
     if folder is not None:
-        with working(f"reading {folder}", 30):
+        with working(f"reading {folder}", 30, in_logs=True):
             found += ingest_folder(spark, folder, out)
     if endpoint:
-        with working(f"reading {endpoint}", 30):
+        with working(f"reading {endpoint}", 30, in_logs=True):
             found += ingest_journal(spark, endpoint, out, groups, start)
     for one in found:
         if json:

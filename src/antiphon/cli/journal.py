@@ -16,8 +16,10 @@ import typer
 
 from antiphon.cli.options import Address, Cluster, Json, Name, Reconnect, TraceFolder, address_of
 from antiphon.cli.screen import show_json
+from antiphon.client.blocking import Session
 from antiphon.client.events import Reconnected
 from antiphon.errors import UsageError
+from antiphon.extras import how_to_get
 from antiphon.words import printable
 
 
@@ -29,13 +31,13 @@ def journal(
     folder: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="The journal's folder; made if it is not there.")
     ],
-    more_groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]...", hidden=True)] = None,
+    more_groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP", hidden=True)] = None,
     listen: Annotated[
         str,
         typer.Option(
             "--listen",
             metavar="PLACE",
-            help="Where to serve: grpc+tls://HOST:PORT or grpc://HOST:PORT; port 0: any.",
+            help="Where to serve: grpc+tls://HOST:PORT or grpc://HOST:PORT; port 0: any free port.",
         ),
     ] = "grpc://127.0.0.1:0",
     fsync: Annotated[
@@ -58,32 +60,35 @@ def journal(
     ] = None,
     keep_age: Annotated[
         float | None,
-        typer.Option("--keep-age", min=0.001, metavar="S", help="Remove files whose rows are all older."),
+        typer.Option("--keep-age", min=0.001, metavar="S", help="Remove files with only older rows."),
     ] = None,
     linger_ms: Annotated[
         int,
         typer.Option(
-            "--linger-ms", min=0, metavar="MS", help="How long a row waits to be sent together with others."
+            "--linger-ms",
+            min=0,
+            metavar="MS",
+            help="How long a row waits to be written together with others.",
         ),
     ] = 10,
     serve_certificate: Annotated[
         str,
         typer.Option(
-            "--serve-certificate", metavar="FILE", help="What the journal shows to readers, with grpc+tls://."
+            "--serve-certificate", metavar="FILE", help="With grpc+tls://: the journal's certificate."
         ),
     ] = "",
     serve_key: Annotated[str, typer.Option("--serve-key", metavar="FILE", help="The key of that.")] = "",
     serve_ca: Annotated[
         str,
         typer.Option(
-            "--serve-ca", metavar="FILE", help="Readers need certificates that come from these roots."
+            "--serve-ca", metavar="FILE", help="Require certificates of readers, signed by these roots."
         ),
     ] = "",
     serve_tokens: Annotated[
-        str, typer.Option("--serve-tokens", metavar="FILE", help="Readers need one of the tokens there.")
+        str, typer.Option("--serve-tokens", metavar="FILE", help="Require one of the tokens in this file.")
     ] = "",
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Serve other machines over plain connections, too.")
+        bool, typer.Option("--insecure", help="Serve other machines over unencrypted connections, too.")
     ] = False,
     address: Address = None,
     cluster: Cluster = None,
@@ -94,11 +99,12 @@ def journal(
 ) -> None:
     """Join groups, write what they deliver to DIR, and serve it over Arrow Flight until Ctrl-C or SIGTERM.
 
-    A journal that is started again in the same folder goes on after its last row and marks the gap.
+    A journal that is started again in the same folder goes on after its last row and marks the gap. With
+    --reconnect it may be started before its daemon, and waits for it.
 
     \b
     Example:
-      antiphon journal --groups orders audit --dir /var/lib/antiphon/orders --reconnect
+      antiphon journal --groups orders audit --dir /var/lib/journal --reconnect
     """
     _check_packages()
     from antiphon.journal.guard import Guard
@@ -123,6 +129,7 @@ def journal(
         guard=Guard(serve_certificate, serve_key, serve_ca, serve_tokens, insecure),
         told=lambda gap: _report("gap", msgspec.to_builtins(gap), json),
         noted=_note,
+        awaited=_note_first,
     )
     code = 0
     try:
@@ -149,7 +156,7 @@ def journal(
 def _check_packages() -> None:
     """Everything but the pipeline works without Arrow."""
     if find_spec("pyarrow") is None:
-        raise UsageError("a journal needs the package pyarrow: pip install 'antiphon[journal]'")
+        raise UsageError(f"a journal needs the package pyarrow: {how_to_get('journal')}")
 
 
 def _policy(word: str) -> Any:
@@ -176,6 +183,14 @@ def _note(what: str | Reconnected) -> None:
     line = f"lost the daemon, looking for one: {what}"
     if isinstance(what, Reconnected):
         line = f"back, at {what.daemon} ({what.address}) as {what.name}"
+    print(f"antiphon: {printable(line)}", file=sys.stderr, flush=True)
+
+
+def _note_first(what: str | Session) -> None:
+    """The same of the first daemon, if it is not there yet."""
+    line = f"no daemon yet, waiting for one: {what}"
+    if isinstance(what, Session):
+        line = f"there is one now, {what.daemon} ({what.address}), where this is {what.name}"
     print(f"antiphon: {printable(line)}", file=sys.stderr, flush=True)
 
 

@@ -3,25 +3,28 @@
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
-from rich import box
-from rich.table import Table
 
-from antiphon.cli.options import Json, make_folder
+from antiphon.cli.figures import table
+from antiphon.cli.options import Json, among, make_folder
 from antiphon.cli.screen import console, progress
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.lab import EXPERIMENTS
 from antiphon.lab.experiment import Choices, Experiment, Row, parts_of
 from antiphon.plots.page import Page, Paragraph, need_libraries, render
-from antiphon.plots.words import size
 
 
 def lab(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The experiment; without one, they are listed.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="The experiment; without it, all are listed.",
+            autocompletion=among(EXPERIMENTS),
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder for the page with plots, NAME.html.")
@@ -49,10 +52,10 @@ def lab(
         ),
     ] = None,
 ) -> None:
-    """Carry out an experiment: a table here, plots on a page.
+    """Run an experiment: print a table, and write a page with plots.
 
-    Everything it needs (daemons, clients) runs in processes of its own and is gone at the end. Exit code 1
-    means that an experiment with rules (soak, fuzz) saw one broken.
+    It starts its own daemons and clients, and removes all processes and files at the end. Exit code 1 means
+    that a rule of the experiment (soak, fuzz) was broken.
 
     \b
     Examples:
@@ -86,9 +89,10 @@ def lab(
     page = out / f"{name}.html"
     page.write_text(_page(chosen, rows, quick, Choices(seconds, door, seed, mutants)), encoding="utf-8")
     if not json:
+        screen = console()
         for part, some in parts_of(rows).items():
             if part not in chosen.unlisted:
-                console().print(_table(part, some))
+                screen.print(table(part, some, screen, omitted=("part",)))
         print(f"plots: {page}")
     faults = chosen.faults(rows)
     if faults:
@@ -126,19 +130,3 @@ def _page(experiment: Experiment, rows: list[Row], quick: bool, choices: Choices
     command = " ".join(words + ["--quick"] * quick)
     intro = [Paragraph(experiment.intro)]
     return render(Page(experiment.title, intro, experiment.sections(rows), f"Made by `{command}`."))
-
-
-def _table(part: str, rows: list[Row]) -> Table:
-    table = Table(title=part, box=box.SIMPLE, show_edge=False, title_justify="left")
-    keys = [key for key in rows[0] if key != "part"]
-    for key in keys:
-        table.add_column(key.removesuffix("_bytes").replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(_cell(key, row[key]) for key in keys))
-    return table
-
-
-def _cell(key: str, value: Any) -> str:
-    if key.endswith("_bytes"):
-        return size(value)
-    return value if isinstance(value, str) else f"{value:,}"

@@ -40,7 +40,7 @@ from antiphon.words import described
 
 
 def listen(
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups to join.")],
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP", help="The groups to join.")],
     json: Json = False,
     count: Annotated[
         int | None, typer.Option("--count", metavar="N", min=1, help="End after this many messages.")
@@ -50,7 +50,7 @@ def listen(
         typer.Option(
             "--minimum",
             metavar="N",
-            help="The least size of a part that may go on: a number, majority or all.",
+            help="Members needed to go on after a partition: a number, majority or all.",
         ),
     ] = "",
     delivery: DeliveryWord = None,
@@ -63,7 +63,7 @@ def listen(
 ) -> None:
     """Join each GROUP and print messages, views and signals in the order of their delivery, until Ctrl-C.
 
-    On a terminal, control characters in what others sent are shown as escapes; a pipe gets them as they are.
+    On a terminal, control characters in messages are shown as escapes; in a pipe they are unchanged.
 
     \b
     Example:

@@ -20,17 +20,17 @@ STOP_S = 5.0
 
 
 def lock(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group whose lock it is.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group of the lock.")],
     lock_name: Annotated[str, typer.Argument(metavar="LOCK", help="The name of the lock.")],
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="What to run while the lock is held.")
+        list[str], typer.Argument(metavar="-- COMMAND", help="What to run while the lock is held.")
     ],
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="Give up if it cannot be had in this time."),
+        typer.Option("--timeout", metavar="SECONDS", help="Give up if the lock is not granted in this time."),
     ] = None,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Give up at once if another one holds it.")
+        bool, typer.Option("--no-wait", help="Give up at once if another session holds the lock.")
     ] = False,
     json: Json = False,
     address: Address = None,
@@ -38,7 +38,7 @@ def lock(
     name: Name = "",
     trace: TraceFolder = None,
 ) -> None:
-    """Join GROUP, wait for the lock LOCK, run COMMAND, and give the lock back.
+    """Join GROUP, wait for the lock LOCK, run COMMAND, and release the lock.
 
     COMMAND finds the number of the grant in ANTIPHON_FENCE: whatever it writes to can refuse a smaller one
     than it has seen. If the lock is lost while COMMAND runs, it gets SIGTERM. The exit code is 0 if COMMAND

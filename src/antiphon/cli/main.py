@@ -24,6 +24,9 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
+COMPLETING = "_ANTIPHON_COMPLETE"
+"""A shell that wants to have a line completed runs the command with this variable."""
+
 _ParserError: type[Exception] = next(
     base for base in reversed(typer.BadParameter.__mro__) if hasattr(base, "format_message")
 )
@@ -53,7 +56,7 @@ def options(
     """Wide-area group communication: ordered, reliable messages between processes at many sites.
 
     \b
-    Example: see the whole of it in a minute
+    Example: see everything in a minute
       antiphon demo --seconds 60
     """
     _needs_verb(context)
@@ -86,13 +89,30 @@ def _verb(module: str, word: str) -> Callable[..., None]:
     return with_credentials(found)
 
 
+def _summary(description: str | None) -> str:
+    """The first sentence of a description, for a list of verbs, which cuts off whole ones that are too long.
+
+    >>> _summary("Measure this machine: with real\\n    daemons. Nothing else should run.")
+    'Measure this machine: with real daemons.'
+    """
+    paragraph = " ".join((description or "").partition("\n\n")[0].split())
+    sentence, end, _ = paragraph.partition(". ")
+    return sentence + end.rstrip()
+
+
+def _typed() -> list[str]:
+    """The words of a line that a shell wants to have completed, without the name of the command."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    return line.split()[1:]
+
+
 def command_line(words: Sequence[str] = ()) -> typer.Typer:
     """The command line, with all of its verbs; or, if `words` begin with one, with that alone: loading a verb
     takes time, and loading all of them twice as much as any needs."""
     app = typer.Typer(
         name="antiphon",
         invoke_without_command=True,
-        add_completion=False,
+        add_completion=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -102,13 +122,16 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     is_known = first in (*_VERBS, *_VERB_GROUPS, "--version")
     for word in _VERBS:
         if word == first or not is_known:
-            app.command(word)(_verb(word, word))
+            verb = _verb(word, word)
+            app.command(word, short_help=_summary(verb.__doc__))(verb)
     for word, verbs in _VERB_GROUPS.items():
         if word == first or not is_known:
             group = typer.Typer(invoke_without_command=True, callback=_needs_verb, rich_markup_mode=None)
             for second_word, module in verbs.items():
-                group.command(second_word)(_verb(module, second_word))
-            app.add_typer(group, name=word, help=import_module(f"antiphon.cli.{word}").__doc__)
+                verb = _verb(module, second_word)
+                group.command(second_word, short_help=_summary(verb.__doc__))(verb)
+            description = import_module(f"antiphon.cli.{word}").__doc__
+            app.add_typer(group, name=word, help=description, short_help=_summary(description))
     return app
 
 
@@ -132,7 +155,10 @@ def exit_code(words: list[str]) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        code = command_line(words)(args=words, prog_name="antiphon", standalone_mode=False)
+        is_completing = COMPLETING in os.environ
+        code = command_line(_typed() if is_completing else words)(
+            args=words, prog_name="antiphon", standalone_mode=False
+        )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:

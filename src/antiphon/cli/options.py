@@ -1,12 +1,25 @@
 """Options that several verbs share, so that one thing has one name everywhere."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 import typer
 
 from antiphon.errors import UsageError
-from antiphon.types import HANDLERS_MAX, SLOW_POLICIES, Choice, SlowPolicy, check_delivery
+from antiphon.service import Service
+from antiphon.types import HANDLERS_MAX, PRIORITY_WORDS, SLOW_POLICIES, Choice, SlowPolicy, check_delivery
+
+
+def among(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """How a shell completes a value that is one of `words`."""
+    known = tuple(words)
+
+    def begun(incomplete: str) -> list[str]:
+        return [word for word in known if word.startswith(incomplete)]
+
+    return begun
+
 
 Address = Annotated[
     str | None,
@@ -23,25 +36,28 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="NAME",
-        help="Look for a daemon of this cluster, on this machine and then in its LAN, whatever ADDRESS is.",
+        help="Find a daemon of this cluster, on this machine or in its LAN; takes precedence over ADDRESS.",
     ),
 ]
 Reconnect = Annotated[
     bool,
-    typer.Option("--reconnect", help="When the daemon is lost, go on at the next address, or there again."),
+    typer.Option(
+        "--reconnect", help="When the daemon is lost, connect to the next address, or again to the same."
+    ),
 ]
 Handler = Annotated[
     int,
     typer.Option(
-        "--handler", metavar="N", min=0, max=HANDLERS_MAX - 1, help="Which handler: its holder answers."
+        "--handler", metavar="N", min=0, max=HANDLERS_MAX - 1, help="The handler to call; its holder answers."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")]
 Master = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="Spark's cluster; without it, this machine.")
+    str | None,
+    typer.Option("--master", metavar="URL", help="URL of a Spark cluster; default: run on this machine."),
 ]
 Name = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Name of the session; the daemon picks one otherwise.")
+    str, typer.Option("--name", metavar="NAME", help="Name of the session; default: chosen by the daemon.")
 ]
 ServiceWord = Annotated[
     str,
@@ -49,6 +65,7 @@ ServiceWord = Annotated[
         "--service",
         metavar="SERVICE",
         help="Delivery level: unreliable, reliable, fifo, causal, agreed or safe.",
+        autocompletion=among(service.name.lower() for service in Service),
     ),
 ]
 PriorityWord = Annotated[
@@ -56,7 +73,8 @@ PriorityWord = Annotated[
     typer.Option(
         "--priority",
         metavar="PRIORITY",
-        help="low, medium, high or 0 to 9: a daemon with a queue takes higher ones first.",
+        help="low, medium, high or 0 to 9; in a queue, higher priorities go first.",
+        autocompletion=among(PRIORITY_WORDS),
     ),
 ]
 SlowWord = Annotated[
@@ -64,7 +82,8 @@ SlowWord = Annotated[
     typer.Option(
         "--slow",
         metavar="POLICY",
-        help="If this session does not keep up: disconnect or drop-unreliable; otherwise as configured.",
+        help="If this session reads too slowly: disconnect or drop-unreliable; default: as configured.",
+        autocompletion=among(SLOW_POLICIES),
     ),
 ]
 DeliveryWord = Annotated[
@@ -72,7 +91,8 @@ DeliveryWord = Annotated[
     typer.Option(
         "--delivery",
         metavar="CHOICE",
-        help="The most order wanted, whatever senders ask for: agreed, fifo or arrival.",
+        help="Weaker order than senders ask for, with lower latency: agreed, fifo or arrival.",
+        autocompletion=among(get_args(Choice)),
     ),
 ]
 TraceFolder = Annotated[
@@ -81,7 +101,7 @@ TraceFolder = Annotated[
         "--trace",
         metavar="DIR",
         envvar="ANTIPHON_TRACE",
-        help="Write down what happens, for `antiphon check` and `antiphon report`, in a file in this folder.",
+        help="Write a trace to a file in this folder, for `antiphon check` and `antiphon report`.",
     ),
 ]
 

@@ -1,5 +1,6 @@
 """`antiphon bench peers`: other systems do the same work in turns with ours."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from antiphon.load.peers.figures import Spread, Summary, summaries
 from antiphon.load.peers.known import OURS, PEERS
 from antiphon.load.peers.turns import Fault, Season, Turn, play
 from antiphon.load.peers.work import SIZE_MAX_BYTES, SIZE_MIN_BYTES
-from antiphon.words import counted
+from antiphon.words import counted, rounded, span
 
 SIZES_BYTES = (100, 1_024)
 
@@ -91,21 +92,21 @@ def peers(
 def _show_tables(found: list[Summary], season: Season) -> None:
     where = "at the slowest receiver, " if season.receivers > 1 else ""
     medians = f"{where}median of {counted(season.rounds, 'round')} (spread)"
-    rates = _table(f"Thousands of messages a second, {medians}", "1,000/s")
-    latencies = _table(f"One-way latency in us at 1,000 messages a second, {medians}", "p50")
+    rates = _table(f"Messages a second, {medians}", "messages/s")
+    latencies = _table(f"One-way latency at 1,000 messages a second, {medians}", "p50")
     latencies.add_column("p99", justify="right", no_wrap=True)
     for table in (rates, latencies):
         table.add_column("of ours", justify="right", no_wrap=True)
     rates.add_column("lost", justify="right")
     rates.add_column("out of order", justify="right")
     for summary in found:
-        first = (summary.peer, f"{summary.size_bytes:,}")
+        first = (summary.peer, f"{summary.size_bytes:,} B")
         lost, out_of_order = f"{summary.lost:,}", f"{summary.out_of_order:,}"
         rates.add_row(
-            *first, _cell(summary.messages_per_s, 1, 1_000), _cell(summary.of_ours, 2), lost, out_of_order
+            *first, _cell(summary.messages_per_s, rounded), _cell(summary.of_ours, _ratio), lost, out_of_order
         )
         latencies.add_row(
-            *first, _cell(summary.p50_us), _middle(summary.p99_us), _cell(summary.p50_of_ours, 2)
+            *first, _cell(summary.p50_us, span), _middle(summary.p99_us), _cell(summary.p50_of_ours, _ratio)
         )
     console().print(rates)
     console().print(latencies)
@@ -114,19 +115,23 @@ def _show_tables(found: list[Summary], season: Season) -> None:
 def _table(title: str, figure: str) -> Table:
     table = Table(title=title, box=box.SIMPLE, show_edge=False, title_justify="left")
     table.add_column("peer", no_wrap=True)
-    for name in ("bytes", figure):
+    for name in ("size", figure):
         table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
 def _middle(figures: Spread | None) -> str:
     """A median alone: the ends of a p99 tell more of the machine than of the peer."""
-    return "none" if figures is None else f"{figures.median:,.0f}"
+    return "none" if figures is None else span(figures.median)
 
 
-def _cell(figures: Spread | None, digits: int = 0, unit: float = 1) -> str:
+def _ratio(part: float) -> str:
+    return f"{part:.2f}"
+
+
+def _cell(figures: Spread | None, words: Callable[[float], str]) -> str:
     """A median and its spread."""
     if figures is None:
         return "none"
-    middle, first, last = (f"{figure / unit:,.{digits}f}" for figure in structs.astuple(figures))
+    middle, first, last = map(words, structs.astuple(figures))
     return f"{middle} ({first}-{last})"

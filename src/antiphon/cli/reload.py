@@ -7,10 +7,10 @@ from antiphon.client import ask_reload
 
 
 def reload(address: Address = None, cluster: Cluster = None) -> None:
-    """Have a daemon read its access list and its certificate again.
+    """Make a daemon read its access list and its certificate again.
 
-    Exits 0 and says what counts now; or exits 1 and says what is wrong with the new list: then nothing has
-    changed. SIGHUP does the same, and says so in the daemon's log.
+    Exits 0 and prints what changed, or exits 1 and prints what is wrong with the new list; then nothing has
+    changed. SIGHUP does the same, with the result in the daemon's log.
 
     \b
     Example:

@@ -19,7 +19,7 @@ def send(
         str, typer.Argument(metavar="GROUP", help="A group, or a private name such as '#bob#oslo1'.")
     ],
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="The message; without it, lines of stdin.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="The message; default: each line of stdin.")
     ] = None,
     service: ServiceWord = "agreed",
     resilience: Annotated[
@@ -27,7 +27,7 @@ def send(
         typer.Option(
             "--resilience",
             metavar="K",
-            help="Deliver when so many daemons hold it: a number, majority or total. With agreed only.",
+            help="Deliver when this many daemons have it: a number, majority or total. With agreed only.",
         ),
     ] = "",
     address: Address = None,
@@ -38,7 +38,7 @@ def send(
 ) -> None:
     """Send TEXT, or each line of stdin, to GROUP. The sender need not be a member.
 
-    Words of TEXT are joined with blanks. What begins with a dash goes behind `--`.
+    Words of TEXT are joined with blanks. Put text that begins with a dash behind `--`.
 
     \b
     Examples:

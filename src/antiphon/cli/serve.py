@@ -21,7 +21,10 @@ ERROR_MAX_CHARACTERS = 1_000
 def serve(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group to join and serve.")],
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="Gets each call on stdin, prints its answer.")
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND", help="Reads a call from stdin, prints the answer; run per call."
+        ),
     ],
     handler: Handler = 0,
     json: Json = False,
@@ -32,9 +35,9 @@ def serve(
 ) -> None:
     """Join GROUP and answer its calls with the output of COMMAND, until Ctrl-C.
 
-    Several of these form one service: the one that holds the handler answers, and when it is lost the next
-    one does. Calls are answered one after the other. A COMMAND that ends with another exit code than 0 is an
-    error to the caller, with what it printed on stderr.
+    Several of these form one service: the one that holds the handler answers, and if it is lost, the next
+    one takes over. Calls are answered one after the other. If COMMAND exits with a code other than 0, the
+    caller gets an error with its stderr.
 
     \b
     Examples:

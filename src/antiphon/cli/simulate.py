@@ -9,11 +9,12 @@ from typing import Annotated, Any, NamedTuple, get_args
 import msgspec
 import typer
 
-from antiphon.cli.options import Json, make_folder
+from antiphon.cli.options import Json, among, make_folder
 from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
 from antiphon.cli.screen import progress
 from antiphon.config import OrderName
 from antiphon.errors import UsageError
+from antiphon.short_views import with_short_views
 from antiphon.simulator import plan as plans
 from antiphon.simulator.outcome import Outcome, Summary
 from antiphon.simulator.run import run_plan, run_seeds
@@ -30,17 +31,24 @@ def simulate(
         str, typer.Option("--seeds", metavar="A-B", help="The seeds to run, both ends included.")
     ] = "",
     scenario: Annotated[
-        str, typer.Option("--scenario", metavar="NAME", help=f"One of {', '.join(SCENARIOS)}.")
+        str,
+        typer.Option(
+            "--scenario",
+            metavar="NAME",
+            help=f"One of {', '.join(SCENARIOS)}.",
+            autocompletion=among(SCENARIOS),
+        ),
     ] = "mixed",
     order: Annotated[
         str,
         typer.Option(
-            "--order", metavar="NAME", help="One of symmetric, adaptive; without it, the plan's own."
+            "--order",
+            metavar="NAME",
+            help="One of symmetric, adaptive; without it, the plan's own.",
+            autocompletion=among(get_args(OrderName)),
         ),
     ] = "",
-    causal: Annotated[
-        bool, typer.Option("--causal", help="Let a third of all messages be causal, whatever the plan says.")
-    ] = False,
+    causal: Annotated[bool, typer.Option("--causal", help="Make a third of all messages causal.")] = False,
     resilience: Annotated[
         bool,
         typer.Option(
@@ -54,6 +62,7 @@ def simulate(
             metavar="NAME",
             help="Inside sites with several daemons: one of ring, token-site, both (by chance, half of the "
             "sites each); without it, the plan's own.",
+            autocompletion=among(get_args(plans.SiteProtocols)),
         ),
     ] = "",
     sealed: Annotated[
@@ -71,15 +80,16 @@ def simulate(
         bool,
         typer.Option(
             "--shrink",
-            help="Print the smallest plan in which the first failing seed still fails; all else on stderr.",
+            help="Print the smallest plan with which the first failing seed still fails; the rest on stderr.",
         ),
     ] = False,
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="Show what was met in which state of the membership."),
+        typer.Option("--coverage", help="Show which events happened in which state of the membership."),
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, metavar="N", help="Runs at a time; without it, one a core.")
+        int | None,
+        typer.Option("--jobs", min=1, metavar="N", help="Number of runs in parallel; default: one per core."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -245,7 +255,7 @@ def _explained(outcome: Outcome, again: _Again) -> str:
     if outcome.error:
         return f"seed {outcome.seed} ended in an exception:\n{outcome.error}{repeat}"
     first = {violation.name: violation for violation in reversed(outcome.violations)}
-    return "\n".join([*map(str, reversed(first.values())), repeat])
+    return "\n".join([*(with_short_views(str(one)) for one in reversed(first.values())), repeat])
 
 
 def _shrink(outcome: Outcome, again: _Again) -> None:

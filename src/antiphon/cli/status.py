@@ -15,7 +15,8 @@ from antiphon.cli.explain import because, changes, roles_told
 from antiphon.cli.options import Address, Cluster, Json, address_of
 from antiphon.cli.screen import console, show_json
 from antiphon.client import ask_status
-from antiphon.words import counted, duration, listed, printable, printable_parts, size
+from antiphon.short_views import short_view
+from antiphon.words import counted, duration, listed, printable, printable_parts, size, span
 
 SILENCE_MAX_US = 5_000_000
 """An open link receives a hello far more often than that, even when it is idle."""
@@ -25,11 +26,11 @@ SHOWN = 50
 OTHER_CONFIGURATION = "packet: other configuration"
 STATES = {
     "op": "messages flow",
-    "seg": "looking who is there in this site",
+    "seg": "looking for the daemons of this site",
     "rep": "another daemon of this site looks for the other sites",
     "gather": "looking for the other sites",
-    "statetrans": "comparing what each daemon has",
-    "evs": "recovering what some daemons do not have",
+    "statetrans": "comparing which messages each daemon has",
+    "evs": "recovering messages that some daemons lack",
 }
 """What the daemons do in each state of their membership (thesis 6.1)."""
 
@@ -38,21 +39,22 @@ LINK_COLUMNS = {
     "protocol": "over",
     "state": "state",
     "round_trip": "round trip",
-    "packet_bytes": "packets of",
+    "packet_bytes": "packet size",
     "in_flight_packets": "in flight",
     "packets_sent": "sent",
     "packets_received": "received",
-    "retransmitted": "repeated",
+    "retransmitted": "retransmitted",
 }
 MEMORY = ("input", "output", "answers")
+SOCKET_WORDS = {"trains_sent": "batches sent", "trains_received": "batches received"}
 LOCK_COLUMNS = {"group": "group", "lock": "lock", "holder": "held by", "fence": "grant", "waiting": "waiting"}
-GROUP_COLUMNS = {"group": "group", "count": "members", "names": "who, in the order of joining"}
+GROUP_COLUMNS = {"group": "group", "count": "members", "names": "names, in the order of joining"}
 SESSION_COLUMNS = {
     "name": "session",
     "groups": "groups",
     "sent_messages": "sent",
-    "input_bytes": "input waits",
-    "output_bytes": "output waits",
+    "input_bytes": "input queue",
+    "output_bytes": "output queue",
     "warned": "warned",
     "dropped_messages": "dropped",
     "slow": "",
@@ -74,7 +76,7 @@ def status(
     and which sessions are slow.
 
     Exits 0 if every daemon of the cluster is in the view of the daemon at ADDRESS and messages flow, 1 if not
-    or if no daemon answers. An edge is well if it is attached and all of its groups flow.
+    or if no daemon answers. For an edge: 0 if it is attached and all of its groups flow.
 
     \b
     Example:
@@ -107,7 +109,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
             line = answer.get("runtime", {}).get("streams", {}).get(name, {})
             unconnected = f"; no connection: {line['reason']}" if line.get("reason") else ""
             strange = ((answer.get("security") or {}).get("strange") or {}).get(name, "")
-            strange = f"; what seems to come from it is refused: {strange}" if strange else ""
+            strange = f"; packets that claim to be from it are refused: {strange}" if strange else ""
             left_out = "".join(_exclusion(one) for one in answer.get("left_out", ()) if one["daemon"] == name)
             version = "".join(
                 _version(one) for one in answer.get("other_versions", ()) if one["daemon"] == name
@@ -121,7 +123,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
     if state != "op":
         yield f"the view is about to change: {STATES.get(state, state)} ({state})"
     elif group_state in ("gtrans", "ggt"):
-        yield f"clients are being told of the end of a view ({group_state})"
+        yield f"clients are being told about the end of a view ({group_state})"
     elif group_state != "gop":
         waits = listed(answer["view"].get("groups_wait_for", ()), "the others")
         yield f"groups are being merged ({group_state}): waiting for {waits}"
@@ -129,7 +131,7 @@ def faults_of(answer: dict[str, Any]) -> Iterator[str]:
         if link["state"] != "open":
             yield f"link to {link['to']} is {link['state']}: {link['reason']}"
         elif link["silent_us"] > SILENCE_MAX_US:
-            yield f"link to {link['to']} is silent: nothing came for {duration(link['silent_us'])}"
+            yield f"link to {link['to']} has been silent for {duration(link['silent_us'])}"
     for mate in (answer.get("ring") or {}).get("mates", ()):
         if mate["state"] != "open":
             yield f"the {_kind_of(answer['ring'])} with {mate['name']} is {mate['state']}: {mate['reason']}"
@@ -154,7 +156,7 @@ def _absence(peer: dict[str, Any] | None) -> str:
         return "never heard"
     heard = f"heard {duration(peer['heard_us_ago'])} ago"
     if peer.get("has_left"):
-        return f"it has left by its own word, {heard}"
+        return f"it announced its stop, {heard}"
     if peer["damped_us"]:
         times = counted(peer["losses"], "time")
         return f"{heard}, but lost {times}: not trusted for another {duration(peer['damped_us'])}"
@@ -168,7 +170,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     runtime = answer["runtime"]
     where = f"at site {answer['site']} of cluster {answer['cluster']}"
     yield f"daemon {answer['daemon']} {where}, process {runtime['pid']}"
-    yield f"clients connect to: {', '.join(runtime['places']) or 'nowhere, the configuration names no place'}"
+    yield f"clients connect to: {', '.join(runtime['places']) or 'none configured'}"
     if runtime["spread_places"]:
         yield f"Spread's clients connect to: {', '.join(runtime['spread_places'])}"
     yield from _exposed(runtime)
@@ -183,8 +185,7 @@ def _parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType
     yield from _delays(answer)
     yield from _ring(answer)
     if answer["links"]:
-        rows = [link | {"round_trip": _round_trip(link)} for link in answer["links"]]
-        yield _table(rows, LINK_COLUMNS)
+        yield _table([link | _measured(link) for link in answer["links"]], LINK_COLUMNS)
     yield from _edges(answer)
     yield from _groups(answer)
     yield from _quorums(answer.get("quorums", {}))
@@ -200,11 +201,17 @@ def _security(answer: dict[str, Any]) -> Iterator[str]:
     if security is None:
         return
     yield f"packets between daemons are sealed with key {security['key']} ({security['suite']})"
+    for one in answer.get("nonsense", ()):
+        count = counted(one["packets"], "packet")
+        yield (
+            f"under the seal of {one['daemon']} came {count} such as no daemon sends, "
+            f"the last one {duration(one['ago_us'])} ago: {one['reason']}"
+        )
     following = security["next_key"]
     if following is not None and security["next_key_lacks"]:
         yield f"next key {following}: not known to be at {listed(security['next_key_lacks'], '')}"
     elif following is not None:
-        yield f"next key {following}: all daemons have it, so it can take the place of the other one"
+        yield f"next key {following}: all daemons have it, so it can replace the current key"
 
 
 def _exposed(runtime: dict[str, Any]) -> Iterator[RenderableType]:
@@ -218,7 +225,7 @@ def _exposed(runtime: dict[str, Any]) -> Iterator[RenderableType]:
             f"{name} {counted(taken['sessions'], 'session')}, {counted(taken['groups'], 'membership')}"
             for name, taken in sorted(access["users"].items())
         )
-        yield f"access list: {access['list']}; connected: {'; '.join(users) or 'nobody'}"
+        yield f"access list: {access['list']}; connected: {'; '.join(users) or 'none'}"
 
 
 def _edge_parts(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableType]:
@@ -256,13 +263,15 @@ def _clients(answer: dict[str, Any]) -> Iterator[RenderableType]:
         ("dropped input", answer["counters"]),
         ("sockets", runtime.get("udp", {}) | runtime["clients"]),
     ):
-        counted_ones = {name.replace("_", " "): count for name, count in counters.items() if count}
+        counted_ones = {
+            SOCKET_WORDS.get(name, name.replace("_", " ")): count for name, count in counters.items() if count
+        }
         yield f"{title}: {_cell(counted_ones) or 'none'}"
 
 
 def _quorums(quorums: dict[str, str]) -> Iterator[RenderableType]:
     """Groups of which a member wishes a quorum."""
-    words = {"yes": "have it", "deciding": "make sure of it", "no": "have none: nothing may be sent to them"}
+    words = {"yes": "have it", "deciding": "are deciding", "no": "have none: sends are refused"}
     for word, meaning in words.items():
         names = [name for name, has in quorums.items() if has == word]
         if names:
@@ -273,9 +282,7 @@ def _quorums(quorums: dict[str, str]) -> Iterator[RenderableType]:
 def _locks(locks: dict[str, list[dict[str, Any]]]) -> Iterator[RenderableType]:
     """The locks of groups."""
     rows = [
-        {"group": group, **lock, "holder": lock["holder"] or "nobody"}
-        for group in locks
-        for lock in locks[group]
+        {"group": group, **lock, "holder": lock["holder"] or "-"} for group in locks for lock in locks[group]
     ]
     if rows:
         yield _table(rows, LOCK_COLUMNS)
@@ -292,7 +299,7 @@ def _verdict(answer: dict[str, Any], faults: list[str]) -> Iterator[RenderableTy
     for words in faults:
         yield f"  {words}"
     if answer["counters"].get(OTHER_CONFIGURATION):
-        yield "  packets of another configuration come in: do all daemons have the same file?"
+        yield "  packets with another configuration arrive: do all daemons have the same file?"
 
 
 def _is_only_stuck(answer: dict[str, Any]) -> bool:
@@ -307,7 +314,7 @@ def _view(answer: dict[str, Any]) -> Iterator[str]:
     view = answer["view"]
     joined = listed((f"{one}-{other}" for one, other in view.get("links", ())), "none needed")
     since = f", for {duration(view['since_us_ago'])}" if "since_us_ago" in view else ""
-    yield f"view {view['id']}{since}: {listed(view['members'])}; links {joined}"
+    yield f"view {short_view(view['id'])}{since}: {listed(view['members'])}; links {joined}"
     changed = [record for record in answer.get("rounds", ()) if record.get("view") is not None]
     if changed:
         last = changed[-1]
@@ -329,8 +336,8 @@ def _ordering(ordering: dict[str, Any], daemon: str) -> str:
         if line < ordering["clock"] and slowest != daemon
     ]
     allowed = ordering.get("allowed_bytes")  # daemons of an earlier version do not tell
-    allows = () if allowed is None else (f"{allowed:,} bytes of its own are allowed",)
-    return "; ".join([f"ordering: {held} not known to be everywhere", *allows, *waits])
+    allows = () if allowed is None else (f"{allowed:,} bytes of its own may be in flight",)
+    return "; ".join([f"ordering: {held} not yet known to be at every daemon", *allows, *waits])
 
 
 def _causal(causal: dict[str, Any] | None) -> Iterator[str]:
@@ -342,7 +349,7 @@ def _causal(causal: dict[str, Any] | None) -> Iterator[str]:
     told = f"histories of {counted(causal['histories_told'], 'bundle')} told{cut}"
     kept = f"{counted(causal['causes_kept'], 'cause')} kept"
     size = f"{mean:.1f} causes each and {causal['largest_bytes']:,} bytes at most"
-    yield f"causal: {told}, {size}; {kept}, {counted(causal['waiting'], 'bundle')} not resolved"
+    yield f"causal: {told}, {size}; {kept}, {counted(causal['waiting'], 'bundle')} wait for their causes"
 
 
 def _time(time: dict[str, Any] | None) -> Iterator[str]:
@@ -373,13 +380,13 @@ def _small(us: int) -> str:
 def _delays(answer: dict[str, Any]) -> Iterator[str]:
     """Why senders must wait, if they must."""
     if answer["slow_sessions"]:
-        yield f"slow receivers here, for which those who send to them wait: {_cell(answer['slow_sessions'])}"
+        yield f"slow receivers here, for which their senders wait: {_cell(answer['slow_sessions'])}"
     if answer["holding"]:
         yield f"slow receivers elsewhere: {_cell(answer['holding'])}"
     if answer.get("held_sessions"):
         yield f"sessions here that wait for slow receivers: {_cell(answer['held_sessions'])}"
     if not answer["accepting"]:
-        yield "senders here wait until the other daemons have caught up, or until the view has changed"
+        yield "senders here wait until the other daemons have caught up, or the view has changed"
 
 
 def _kind_of(ring: dict[str, Any]) -> str:
@@ -405,14 +412,18 @@ def _ring(answer: dict[str, Any]) -> Iterator[str]:
         unheard = ", ".join(multicast.get("unheard_by", ()))
         way = f"a copy to each ({multicast.get('reason') or f'multicast does not reach {unheard}'})"
     yield (
-        f"{_kind_of(ring)} of {listed(ring['members'])}, {ring['representative']} speaks for it: {way}; "
-        f"a round takes {ring['round_us'] / 1000:,.1f} ms, {ring['packets_sent']:,} packets sent, "
-        f"{ring['packets_received']:,} received, {ring['retransmitted']:,} repeated{_window_of(ring)}"
+        f"{_kind_of(ring)} of {listed(ring['members'])}, representative {ring['representative']}: {way}; "
+        f"a round takes {span(ring['round_us'])}, {ring['packets_sent']:,} packets sent, "
+        f"{ring['packets_received']:,} received, {ring['retransmitted']:,} retransmitted{_window_of(ring)}"
     )
 
 
-def _round_trip(link: dict[str, Any]) -> str:
-    return f"{link['rtt_us'] / 1000:,.1f} ms" if link["state"] == "open" else "-"
+def _measured(link: dict[str, Any]) -> dict[str, str]:
+    """What is measured of a link, with units."""
+    return {
+        "round_trip": span(link["rtt_us"]) if link["state"] == "open" else "-",
+        "packet_bytes": f"{link['packet_bytes']:,} bytes",
+    }
 
 
 def _group(name: str, members: list[str], count: int) -> dict[str, Any]:
@@ -450,7 +461,8 @@ def _sessions(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for session in answer["sessions"]:
         yield session | {
             "groups": _first(session["groups"], len(session["groups"])),
-            "output_bytes": output_bytes.get(str(session["number"]), 0),
+            "input_bytes": size(session["input_bytes"]),
+            "output_bytes": size(output_bytes.get(str(session["number"]), 0)),
             "warned": session.get("warned", 0),
             "dropped_messages": session.get("dropped_messages", 0),
             "slow": _lag(session, answer.get("slow_sessions", ())),

@@ -13,11 +13,11 @@ TOKEN_BYTES = 32
 
 
 def token(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist yet.")],
 ) -> None:
-    """Make a token, in a new file that nobody else can read.
+    """Make a token, in a new file that only its owner can read.
 
-    The daemon's access list names the file as `token_file`; a client has a copy of it, and names that with
+    The daemon's access list names the file as `token_file`; a client has a copy, named with
     --token-file or ANTIPHON_TOKEN_FILE.
 
     \b

@@ -108,7 +108,7 @@ class LockTable:
             elif change.lock.holder == self._me:
                 own.granted(change.lock)
             elif own.is_held:
-                self._lose(own, f"{change.lock.holder or 'nobody'} holds it now")
+                self._lose(own, f"{change.lock.holder or 'no session'} holds it now")
 
     def deny(self, group: str, name: str, error: NotAllowed) -> None:
         """The session may not use a lock."""

@@ -126,7 +126,7 @@ def parse_access(text: str, source: str = "access list") -> AccessFile:
 
 def _check(file: AccessFile) -> None:
     if not file.user:
-        raise Fault(("user",), "expected at least one [[user]]: with none, nobody could connect")
+        raise Fault(("user",), "expected at least one [[user]]: without one, no client can connect")
     for what, most, found in (("user", USERS_MAX, len(file.user)), ("allow", RULES_MAX, len(file.allow))):
         if found > most:
             raise Fault((what, most), f"expected at most {most:,} of these, got {found:,}")
@@ -136,7 +136,9 @@ def _check(file: AccessFile) -> None:
         if not user.name or user.name == EVERYONE or not user.name.isprintable():
             raise Fault((*key, "name"), "expected a name")
         if not (user.unix or user.certificate or user.token_file or user.anyone):
-            expected = "expected unix, certificate, token_file or anyone: nobody could be this user"
+            expected = (
+                "expected unix, certificate, token_file or anyone: otherwise no client matches this user"
+            )
             raise Fault(key, expected)
         if user.token_expires and not user.token_file:
             raise Fault((*key, "token_expires"), "expected token_file beside it")

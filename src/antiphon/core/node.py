@@ -14,8 +14,7 @@ one or many, then `settle`, and afterwards takes what the node left behind:
 - `reads(session)`: whether the driver should read this client's connection now (back-pressure), and
   `sessions.input_room` how many bytes of bundles at most; of a single one that is larger, all
 
-The node never sleeps, never reads a clock and never draws a random number: the same events give the same
-effects, byte for byte.
+The node never sleeps, reads no clock and draws no random number: the same events give the same effects.
 
 What exists once per daemon view (links, trees, order, flow control) is an `Engine`. There is always that of
 the installed view; it may be frozen, when its view is lost or about to be left. While the next view is being
@@ -153,7 +152,8 @@ class Node:
         self.membership = DaemonMembership(config, self.me, incarnation, self, self.datagrams, alone, now_us)
         self._standing = self.membership.standing
         self.time = Clock(config, self.me, incarnation, self, self._working, wall_us=wall_us, now_us=now_us)
-        self._door = Door(self.membership, self._credence, config, self.counters)
+        self._door = Door(self.membership, self._credence, config, self.gate)
+        self.gate.judge = None if self.seal is None else self.membership.misconduct
         self.edges = Attachments(self, alone.id)
         """The edges that are attached here."""
         self.suspicion = Suspicion(self.membership, self._working, config.daemon_names, now_us)
@@ -271,7 +271,7 @@ class Node:
         try:
             found = engine.receive(incoming, from_site, now_us)
         except BadPacket as error:
-            self.counters[error.reason] += 1
+            self.gate.refuse_contents(error, head, now_us)
             return
         for news in found:
             engine.received_bytes += news.size_bytes

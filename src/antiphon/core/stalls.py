@@ -163,7 +163,7 @@ class Stalls:
         waits = []
         for source, contiguous, known, lts in engine.order.waited_for():
             kind, times, is_told = "bundle", 1, False
-            detail = f"bundle {contiguous + 1} of {known} does not come"
+            detail = f"bundle {contiguous + 1} of {known} is missing"
             if known == contiguous:
                 kind, times, is_told = (
                     "announcement", limits.STALL_PATIENT_TIMES, self._has_got_all(engine, source),
@@ -207,7 +207,7 @@ class Stalls:
         link, source = engine.site_link, engine.order.source
         if link is not None and not link.has_turn and node.admission.has_leave and node.sessions.waiting:
             daemons, mark = self._members_of(engine, source), (link.turns,)
-            detail = f"the token of the {link.protocol} does not come"
+            detail = f"the token of the {link.protocol} does not arrive"
             waits.append(_Wait("token", source, daemons, mark, self.stall_us, detail))
         return waits
 
@@ -225,7 +225,7 @@ class Stalls:
             found = self._standstill(together)
             lasted_s = (now_us - found.since_us) / 1e6
             self._patience.clear()
-            detail = f"nothing moved for {lasted_s:.1f} s: {found.detail}"
+            detail = f"no progress for {lasted_s:.1f} s: {found.detail}"
             self._node.membership.loss.stalled(found.waits_for, detail, now_us)
 
     def _standstill(self, patience: list[_Patience]) -> Standstill:

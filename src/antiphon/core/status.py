@@ -66,6 +66,7 @@ def overview(node: "Node", now_us: int) -> dict[str, object]:
             {"daemon": names[daemon], "reason": reason, "remaining_us": remaining_us}
             for daemon, (reason, remaining_us) in node.membership.exclusions.current(now_us).items()
         ],
+        "nonsense": node.membership.misconduct.describe(now_us),
         "other_versions": [
             {"daemon": names[daemon], "of": heard.what, "version": heard.version, "ours": heard.ours}
             for daemon, heard in node.gate.other_versions.current().items()

@@ -17,16 +17,28 @@ DAEMONS_MAX = 4
 """The most daemons of a site. They share one interpreter; more would show its limits instead of ours."""
 
 
-async def play(console: Console, seconds: float | None, sites: int, daemons: int, trace: Path | None) -> None:
-    """Tell the story on a console for so many seconds, or until it is interrupted; `trace` is a folder."""
+async def play(
+    console: Console, seconds: float | None, sites: int, daemons: int, trace: Path | None, *, is_watched: bool
+) -> None:
+    """Tell the story on a console for so many seconds, or until it is interrupted; `trace` is a folder. If a
+    person watches, only the story ends in time: the reader's own experiments take as long as they take."""
     pace = Pauses(seconds)
     cities = CITIES[:sites]
     page = Page(console)
     with running(cities, daemons, trace) as cluster:
         story = Story(cities, cluster, page, pace)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await story.tell()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await story.tell()
+            if story.is_told:
+                await story.stay(None if is_watched else pace.left_s())
+        except asyncio.CancelledError:  # Ctrl-C
+            if story.is_told:
+                page.say("All sessions disconnect and the daemons stop.")
+            raise
+        finally:
+            await story.close()
         page.say(
             "The time is up: all sessions disconnect and the daemons stop."
             if story.is_told

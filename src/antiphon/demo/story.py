@@ -43,28 +43,29 @@ class Story:
         self._pace = pace
         self._people: list[Person] = []
         self.is_told = False
-        """Whether all of it was told; what remains is the reader's turn."""
+        """Whether all of it was told: now it is the reader's turn."""
         one, other = farthest(cities)
         self._diameter_ms = one.delay_ms(other)
         self._delta_ms = cluster.config.settings.delta_ms
 
     async def tell(self) -> None:
-        """Tell the whole story; whatever happens, all sessions are closed at the end."""
-        try:
-            for chapter in (
-                self._set_the_scene,
-                self._meet,
-                self._speak_at_once,
-                self._measure,
-                self._open_doors,
-                self._part,
-                self._fall_apart,
-                self._crash,
-                self._stay,
-            ):
-                await chapter()
-        finally:
-            await asyncio.gather(*(person.depart() for person in self._people), return_exceptions=True)
+        """Tell the whole story."""
+        for chapter in (
+            self._set_the_scene,
+            self._meet,
+            self._speak_at_once,
+            self._measure,
+            self._open_doors,
+            self._part,
+            self._fall_apart,
+            self._crash,
+        ):
+            await chapter()
+        self.is_told = True
+
+    async def close(self) -> None:
+        """Close all sessions."""
+        await asyncio.gather(*(person.depart() for person in self._people), return_exceptions=True)
 
     # Chapters ---------------------------------------------------------------------------------------------
 
@@ -273,11 +274,10 @@ class Story:
         page.event(f"{daemon} is started again, and found")
         await self._pace.read(8)
 
-    async def _stay(self) -> None:
-        """Keep the cluster for the reader's own experiments; tell what the first person sees of them."""
+    async def stay(self, left_s: float | None) -> None:
+        """Keep the cluster for the reader's own experiments, for so long or until this is cancelled, and tell
+        what the first person sees of them."""
         page = self._page
-        self.is_told = True
-        left_s = self._pace.left_s()
         page.chapter("Your turn")
         page.say("The daemons are still here. From another terminal:")
         page.command(f"{_command()} chat {GROUP} --name you --address {self._people[0].session.address}")
@@ -415,7 +415,7 @@ def _news(event: Event) -> str:
         case View():
             return f"{_line(event)} ({_because(event)})"
         case TransitionalSignal():
-            return "signal: some members are out of reach"
+            return "signal: some members cannot be reached"
         case Reconnected():
             return f"reconnected: {returned(event)}"
         case _:

@@ -32,6 +32,7 @@ from antiphon.journal.guard import AUTHORIZATION, BEARER, is_local, read_pem
 from antiphon.journal.lookup import Positions
 from antiphon.journal.server import CODES, Complaint, Question, Ticket, check_endpoint
 from antiphon.runtime.credentials import CredentialFiles, files_of_environment
+from antiphon.wire.decoding import NOT_A_VALUE
 
 PATIENCE_S = 30.0
 BUSY_PATIENCE = 10
@@ -322,7 +323,7 @@ def _error(error: Any) -> Exception:
     """The error that the server had."""
     try:
         complaint = msgspec.json.decode(error.extra_info, type=Complaint)
-    except msgspec.DecodeError:
+    except NOT_A_VALUE:
         return JournalError(str(error).splitlines()[0])
     kind = CODES.get(complaint.code, JournalError)
     if kind is OffsetsRemoved:

@@ -33,6 +33,7 @@ from antiphon.journal.guard import Guard
 from antiphon.journal.log import Log
 from antiphon.journal.schema import SCHEMA
 from antiphon.journal.streams import Busy, Stream, Streams
+from antiphon.wire.decoding import NOT_A_VALUE
 
 SCHEMES = ("grpc", "grpc+tls")
 END_S = 2.0
@@ -222,7 +223,7 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
 def _decoded(data: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise _flight_error(UsageError(f"not a {kind.__name__.lower()}: {error}")) from None
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from antiphon.errors import UsageError
+from antiphon.extras import how_to_get
 from antiphon.plots.charts import Chart
 
 WIDE_PX = 776
@@ -90,7 +91,7 @@ def need_libraries(extra: str = "pages") -> None:
     """
     missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if missing:
-        raise UsageError(f"a page with plots needs {' and '.join(missing)}: pip install 'antiphon[{extra}]'")
+        raise UsageError(f"a page with plots needs {' and '.join(missing)}: {how_to_get(extra)}")
 
 
 def render(page: Page) -> str:

@@ -10,23 +10,23 @@ from which it came.
 """
 
 import ipaddress
+import os
 import socket
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from zlib import crc32
 
 from msgspec import Struct
 
 from antiphon.config import address
 from antiphon.core.edge.node import EdgeNode
+from antiphon.core.sealing.casts import PACKET_MAX_BYTES
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.runtime.addresses import is_number
 from antiphon.runtime.lan import LOOPBACK, interface_towards, receiver, sender
 from antiphon.runtime.loop import READABLE, Loop, now_us
 from antiphon.runtime.udp import enlarge
 from antiphon.runtime.upstream import UpstreamSockets
-from antiphon.wire.casts import PACKET_MAX_BYTES
 
 PORTS = (20_000, 10_000)
 """Casts use a port of these: from the first on, so many."""
@@ -35,15 +35,12 @@ READS_PER_WAKE = 256
 ANY_ADDRESS = ("0.0.0.0", "")
 
 
-def place_of(cluster: str, name: str, incarnation: int) -> str:
-    """Where an edge multicasts: an address for private use, and hardly that of another one.
-
-    >>> place_of("tea", "hall", 7)
-    '239.192.126.102:22558'
-    """
-    mixed = crc32(f"{cluster} {name} {incarnation}".encode()) * 2_654_435_761 & 0xFFFFFFFF
+def new_place() -> str:
+    """Where an edge multicasts: an address for private use, and hardly that of another one."""
     first, span = PORTS
-    return f"239.{192 + (mixed >> 24) % 4}.{mixed >> 16 & 0xFF}.{mixed >> 8 & 0xFF}:{first + mixed % span}"
+    second, third, fourth = os.urandom(3)
+    port = first + int.from_bytes(os.urandom(4), "big") % span
+    return f"239.{192 + second % 4}.{third}.{fourth}:{port}"
 
 
 def own_interface(reach: Sequence[str]) -> str:

@@ -175,8 +175,8 @@ class Clients:
                 continue
             self.counters.greeting_timeouts += 1
             self._farewell(late, last_words.NO_GREETING, now)
-        while self.farewells and (late := next(iter(self.farewells))).deadline_us <= now:
-            self._close(late)
+        while self.farewells and (slow := next(iter(self.farewells))).deadline_us <= now:
+            self._close(slow)
         self.doors.timeout(now)
         for stalled in self.answers.stalled(now):
             if stalled.phase is LEAVING:  # the node ends its session by itself

@@ -235,11 +235,11 @@ class ClusterDaemon:
         if others:
             company = f"with {', '.join(others)}"
         elif machine.company(now):
-            company = "and others are about to have a number"
+            company = "other daemons are about to get a number"
         elif discovering.interface == LOOPBACK:
             company = "alone so far; over loopback it finds daemons on this machine only"
         else:
-            company = "alone so far; if others are there, multicast does not get through, and a file helps"
+            company = "alone so far; if others are running, multicast does not get through: use a file"
         _logger.info("cluster %s: this is daemon %s, %s", discovering.cluster, machine.name, company)
         for line in discovering.news(now):
             _logger.warning("%s", line)

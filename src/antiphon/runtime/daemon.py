@@ -270,7 +270,7 @@ class Daemon(Life):
     def _take_leave(self, now: int) -> None:
         """Begin a planned stop."""
         self._is_leaving = False
-        _logger.info("daemon %s is told to stop and takes leave", self.name)
+        _logger.info("daemon %s is stopping: it tells its clients and the other daemons first", self.name)
         if self._watcher is not None:
             self._watcher.leaves()
         self._clients.doors.close()

@@ -37,7 +37,7 @@ ANSWERS_PER_S = 200
 """Clients that are answered in a second; the others ask again."""
 TOLD_AGAIN_US = 60_000_000
 """The time between two warnings that multicast does not get through."""
-ADVICE = "write a file instead: `antiphon config example` prints one"
+ADVICE = "use a configuration file instead: `antiphon config example` prints one"
 _NOT_IN_NAMES = re.compile(r"[^$-~]+")
 
 
@@ -263,11 +263,13 @@ class Discovering:
         """What is wrong with multicast, and what to do, in one line; nothing if nothing is."""
         where = f"{self.group[0]}:{self.group[1]} over {self.interface}"
         if not self.machine.is_echoed:
-            return f"multicast to {where} does not even come back to this machine; {ADVICE}"
+            return f"multicast to {where} does not even reach this machine itself; {ADVICE}"
         one_way = self.machine.one_way(now)
         if one_way:
             names = ", ".join(one_way)
-            return f"other daemons are there ({names}), but multicast to {where} does not reach us; {ADVICE}"
+            return (
+                f"other daemons are running ({names}), but multicast to {where} does not reach us; {ADVICE}"
+            )
         if self.machine.deaf:
             names = ", ".join(self.machine.deaf)
             return f"our multicast to {where} does not reach {names}, which we hear; {ADVICE}"

@@ -1,8 +1,8 @@
 """The listeners of a daemon: where connections come in, and when none is taken for a while.
 
 Newcomers wait in the queues of all listeners while the system has no descriptor or memory left. Those of one
-kind, with TLS or without, wait while there are as many fresh greetings of that kind as may be; those for TLS also
-while there were as many handshakes in the last second as may be (`client_limits`).
+kind, with TLS or without, wait while there are as many fresh greetings of that kind as may be; those for TLS
+also while there were as many handshakes in the last second as may be (`client_limits`).
 """
 
 import socket

@@ -5,6 +5,7 @@ and to one that stands by (`core.edge`). One thread does everything, as in the d
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ from antiphon.core.membership.engine import earliest_us
 from antiphon.core.observer import Observer
 from antiphon.errors import ConfigError, UsageError
 from antiphon.runtime import process, status
-from antiphon.runtime.casting import CastSockets, own_interface, place_of
+from antiphon.runtime.casting import CastSockets, new_place, own_interface
 from antiphon.runtime.clients import Clients
 from antiphon.runtime.credentials import Credentials
 from antiphon.runtime.edge_log import EdgeLog
@@ -124,11 +125,11 @@ class EdgeDaemon(Life):
 
     def _make_node(self) -> None:
         incarnation = process.new_incarnation()
-        casts_at = place_of(self._settings.name, self.name, incarnation) if self._multicast != "off" else ""
+        casts_at = new_place() if self._multicast != "off" else ""
         usual: dict[str, Any] = {
             "incarnation": incarnation, "now_us": now_us(), "settings": self._settings,
             "places": self._reach, "organises": self._organises, "observer": self._observer,
-            "casts_at": casts_at,
+            "casts_at": casts_at, "chance": os.urandom,
         }  # fmt: skip
         self._watched: WatchedEdge | None = None
         if self._trace is None:
@@ -174,7 +175,7 @@ class EdgeDaemon(Life):
     def _take_leave(self, now: int) -> None:
         """Begin a planned stop."""
         self._is_leaving = False
-        _logger.info("edge %s is told to stop and takes leave", self.name)
+        _logger.info("edge %s is stopping: it tells its clients first", self.name)
         self._clients.doors.close()
         self._node.sessions.is_closed = True
         self._drained_us = now + DRAIN_US

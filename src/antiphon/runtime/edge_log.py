@@ -92,12 +92,10 @@ class EdgeLog:
     def _tell_standby(self, node: EdgeNode, standby: Connection | None) -> None:
         before, self._standby = self._standby, standby
         if standby is not None:
-            self._logger.info("edge %s has %s standing by", node.name, self._name(standby))
+            self._logger.info("edge %s has the standby %s", node.name, self._name(standby))
         elif before is not None and before is not node.links.main:
             reason = node.links.places[before.place].reason
-            self._logger.info(
-                "edge %s has nobody standing by, %s is lost: %s", node.name, self._name(before), reason
-            )
+            self._logger.info("edge %s has no standby, %s is lost: %s", node.name, self._name(before), reason)
 
     def _tell_alone(self, node: EdgeNode, now_us: int) -> None:
         """While there is no attachment, for longer than a change from one to another takes."""

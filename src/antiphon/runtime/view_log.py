@@ -7,6 +7,7 @@ from antiphon import limits
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.node import Node
 from antiphon.runtime.notices import Notices
+from antiphon.short_views import short_view
 
 GOING_ON = (Reason.FOUND, Reason.ASKED, Reason.BETTER_LINK, Reason.PROPOSED)
 """Reasons for which a view that works is given up for a better one."""
@@ -42,8 +43,8 @@ class ViewLog:
             record = membership.rounds.current or membership.rounds.past[-1]
             verb = "leaves" if record.reason in GOING_ON else "has lost"
             self._logger.info(
-                "daemon %s %s view %d: %s (%s)",
-                node.name, verb, self._told_view, record.detail, record.reason.value,
+                "daemon %s %s view %s: %s (%s)",
+                node.name, verb, short_view(self._told_view), record.detail, record.reason.value,
             )  # fmt: skip
         self._told_view = view.id
         self._was_active = membership.is_active
@@ -51,7 +52,11 @@ class ViewLog:
         if membership.is_active and rounds:
             members = ", ".join(names[number] for number in view.members)
             self._logger.info(
-                "daemon %s is in view %d with %s: %s", node.name, view.id, members, rounds[-1].detail
+                "daemon %s is in view %s with %s: %s",
+                node.name,
+                short_view(view.id),
+                members,
+                rounds[-1].detail,
             )
 
     def _tell_standstill(self, node: Node, now_us: int) -> None:

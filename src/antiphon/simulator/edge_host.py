@@ -7,9 +7,11 @@ of a cast, who repairs them, and who hears that.
 """
 
 from collections import Counter
+from random import Random
 from typing import TYPE_CHECKING
 
 from antiphon.core.edge.node import EdgeNode
+from antiphon.errors import BadPacket
 from antiphon.simulator.client import Client
 from antiphon.simulator.connections import End
 from antiphon.simulator.edge_client import EdgeClient
@@ -100,7 +102,7 @@ class EdgeHost(Machine):
         self.node = EdgeNode(
             self.name, self.edge.attachments, incarnation=incarnation, now_us=self.clock_us,
             settings=world.config.settings, places=(self.name,), organises=self.edge.organises,
-            casts_at=self._cast_place,
+            casts_at=self._cast_place, chance=Random(f"{self.name} {incarnation} secrets").randbytes,
         )  # fmt: skip
         self.node.witness = self._saw_feed
         self.guests = world.guests_of(self, self.node)
@@ -249,7 +251,11 @@ class EdgeHost(Machine):
 
     def _note_cast(self, data: bytes, sender: str) -> None:
         """A request or repair is multicast, or has come, if there is no `sender`."""
-        packet = casts.decode(data)
+        assert self.node is not None
+        try:
+            packet = self.node.open_cast(data)
+        except BadPacket:  # of another cast
+            return
         if isinstance(packet, casts.Request):
             event = Event.REQUEST
             numbers = [one for first, count in packet.ranges for one in range(first, first + count)]

@@ -35,6 +35,9 @@ NEAR_EPOCH_US = 1_000_000
 TRUE_US = 1_700_000_000_000_000
 """What a clock that is right shows when the world begins."""
 
+Read = Callable[[memoryview, int, int], None]
+"""Reads packets for a node: given the bytes, the size of packets, and the time."""
+
 _KIND_WORDS = {int(kind): kind.name.lower() for kind in PacketKind}
 
 
@@ -159,11 +162,13 @@ class Host(Machine):
             path.lost += -(-len(data) // stride_bytes)
             return
         self._count(_KIND_WORDS.get(kind_of(data) or 0, "unknown"))
-        receive: Callable[[memoryview, int, int], None] = node.receive
+        receive: Read = node.receive
         if watched is not None:
             receive = partial(watched, node)
         elif self._world.strangers is not None:
             receive = partial(self._world.strangers.receive, self, node)
+        if self._world.babble:
+            receive = partial(self._read_nonsense, node, receive)
         if not self._is_busy:
             receive(memoryview(data), stride_bytes, self.clock_us)
             self._settle(node)
@@ -173,6 +178,13 @@ class Host(Machine):
             self._gathered_bytes += len(data)
             self._gathered.append((receive, (memoryview(data), stride_bytes)))
             self._gather()
+
+    def _read_nonsense(
+        self, node: Node, receive: Read, data: memoryview, stride_bytes: int, now_us: int
+    ) -> None:
+        """Packets are read, and the trace tells if no daemon makes such."""
+        self._world.babble.came(self, node, data, stride_bytes)
+        receive(data, stride_bytes, now_us)
 
     def _gathered_is_handled(self) -> None:
         super()._gathered_is_handled()

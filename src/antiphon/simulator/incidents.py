@@ -136,6 +136,15 @@ class Usurp(Incident, frozen=True, rename={"sender": "from", "receiver": "to"}):
     times: int = 1
 
 
+class Babble(Incident, frozen=True, rename={"sender": "from", "receiver": "to"}):
+    """A daemon of a sealed cluster sends another one packets that no daemon makes, under its own seal."""
+
+    sender: str
+    receiver: str
+    every_us: int
+    times: int
+
+
 class Strangers(Lasting, frozen=True):
     """Who listens to a sealed cluster sends it what was heard: again, elsewhere, changed, or made up."""
 
@@ -211,6 +220,7 @@ AnyIncident = (
     | Hangup
     | Trouble
     | Usurp
+    | Babble
     | Strangers
     | Rekey
     | Flood
@@ -244,7 +254,7 @@ def named(incident: AnyIncident) -> tuple[str, ...]:
             return incident.daemons
         case Twin():
             return (incident.daemon, *incident.reached_by)
-        case OneWay() | Usurp():
+        case OneWay() | Usurp() | Babble():
             return (incident.sender, incident.receiver)
         case Partition() | Heal() | Strangers():
             return ()

@@ -12,6 +12,7 @@ from antiphon.simulator.client import Client, payload
 from antiphon.simulator.hostile import usurping
 from antiphon.simulator.incidents import (
     AnyIncident,
+    Babble,
     Crash,
     Crowd,
     Cut,
@@ -60,6 +61,7 @@ class Stage:
         self.begins_us = 0
         self.begins_position = 0
         """Where the working phase begins in the trace."""
+        self._babbling = self.world.chance("babble")
         self._cues: list[tuple[Trigger, Counter[str]]] = [(trigger, Counter()) for trigger in plan.triggers]
         """Triggers that wait, with what they have seen."""
         self._healed = 0
@@ -171,6 +173,8 @@ class Stage:
                 self._trouble(incident)
             case Usurp():
                 self._usurp(incident, incident.times)
+            case Babble():
+                self._babble(incident, incident.times)
             case Strangers():
                 self._strike(incident, self.world.now_us + (incident.for_us or FOR_EVER_US))
             case Rekey():
@@ -284,6 +288,14 @@ class Stage:
             return
         world.records.append(Record(len(world.records), world.now_us, Event.FORGED, name))
         world.hosts[receiver].arrive(world.network.paths[sender, receiver], data, len(data))
+
+    def _babble(self, incident: Babble, times: int) -> None:
+        world = self.world
+        if self.is_over or not times:
+            return
+        sender, receiver = self._number[incident.sender], self._number[incident.receiver]
+        world.babble.send(world.hosts[sender], receiver, self._babbling)
+        world.schedule(world.now_us + incident.every_us, self._babble, incident, times - 1)
 
     def _strike(self, incident: Strangers, until_us: int) -> None:
         world = self.world

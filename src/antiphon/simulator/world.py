@@ -11,6 +11,7 @@ from random import Random
 
 from antiphon.config import Config
 from antiphon.core.node import Node
+from antiphon.simulator.babble import Babble
 from antiphon.simulator.client import Client
 from antiphon.simulator.connections import Connections
 from antiphon.simulator.edge_host import EdgeHost
@@ -49,6 +50,8 @@ class World:
         self.records: list[Record] = []
         self.strangers = Strangers(self) if is_sealed else None
         """Who listens, where packets are sealed."""
+        self.babble = Babble()
+        """What daemons send that no daemon makes, under their seals."""
         self.network = Network(paths)
         self.places = len(daemons) + len(edges)
         """How many machines there are."""

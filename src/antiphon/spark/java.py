@@ -37,6 +37,11 @@ def ensure_java(cache: Path | None = None) -> str:
     return java
 
 
+def java_home() -> str:
+    """The folder of that Java, as JAVA_HOME for Spark's own programs, which look for none themselves."""
+    return str(Path(ensure_java()).resolve().parent.parent)
+
+
 def _version_of(java: str) -> int:
     """The major version of a Java program; 0 if it does not run.
 

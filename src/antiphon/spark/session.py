@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antiphon.errors import UsageError
+from antiphon.extras import how_to_get
 from antiphon.spark.java import ensure_java
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def spark_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise UsageError("this needs PySpark: pip install 'antiphon[spark]'") from None
+        raise UsageError(f"this needs PySpark: {how_to_get('spark')}") from None
     ensure_java()
     # Workers are to use this interpreter, which has this package, whatever else is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

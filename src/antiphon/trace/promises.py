@@ -255,8 +255,9 @@ CHOICES = Promise(
 )
 ACCESS = Promise(
     "access",
-    "nobody does what is forbidden",
-    "no session is a member of a group that it may not join, and nobody gets what it sends where it may not",
+    "the access list is obeyed",
+    "no session is a member of a group that it may not join, and nothing is delivered that its sender may "
+    "not send",
 )
 QUORUM = Promise(
     "quorum",
@@ -288,8 +289,8 @@ STANDSTILL = Promise(
 PLANNED_STOP = Promise(
     "stop",
     "a planned stop",
-    "where daemons are only told to stop, and started, no group has a transitional signal or a view that the "
-    "network made, and no other daemon is without a view for longer than a few round trips",
+    "if daemons are only stopped on purpose, and started, no group has a transitional signal or a view with "
+    "the cause network, and no other daemon is without a view for longer than a few round trips",
 )
 STEADINESS = Promise(
     "steadiness",
@@ -329,6 +330,12 @@ SEALED = Promise(
     "strangers count for nothing",
     "no packet counts that its sender did not make for its receiver, or that has come before, or that was "
     "sent to a former life of its receiver; no two packets are sealed with one nonce",
+)
+NONSENSE = Promise(
+    "nonsense",
+    "who sends nonsense is left out",
+    "a daemon under whose seal came as much as it takes of what no daemon makes is left out of the "
+    "receiver's views, at once and for a while; and no view ends for that reason before",
 )
 CAUSES = Promise(
     "causes",

@@ -77,6 +77,7 @@ class Event(StrEnum):
     REPAIR = "repair"
     FORGED = "forged"
     BREACH = "breach"
+    NONSENSE = "nonsense"
     STEADY = "steady"
     RESTORED = "restored"
 
@@ -158,7 +159,7 @@ class Record(Struct, omit_defaults=True, gc=False):
     views_wanted: bool = True
     """Connect: whether it is told of the joins and leaves of others."""
     members: tuple[str, ...] = ()
-    """Processes; sview: names of daemons."""
+    """Processes; sview: names of daemons; nonsense: the daemon under whose seal it came."""
     transitional: tuple[str, ...] = ()
     """Names as in `members`; in a stranssig the daemons that are known to come along into the next view."""
     changed: tuple[str, ...] = ()

@@ -5,11 +5,11 @@
      1     1    version        of what follows
      2     1    kind           1 piece, 2 repair, 3 news, 4 request
      3     1    flags          of news: 1: those who hear it are to answer; else 0
-     4     4    checksum       CRC-32 of the packet with zeros in this field
-     8     8    stream         which cast it belongs to
+     4     8    stream         which cast it belongs to; random
 
 A *cast* is the feed of one coordinator (`wire.edges`): its frames one after the other, cut into *pieces*
-which count from 1. The coordinator tells the number of the stream over the connection of each edge. A piece
+which count from 1. The coordinator tells the number of the stream over the connection of each edge, and a
+key: on their way packets are sealed, all but these twelve bytes (`core.sealing.casts`). A piece
 or repair has its number (8) and then the bytes; a repair is a piece that is multicast again, by anybody who
 has it. News have a serial number (4), the number of the next piece (8), and for how many edges it is (2). A
 request has the distance of its sender from the coordinator in microseconds (4), a count (1), and count x
@@ -20,7 +20,6 @@ Deviation: news tell of the coordinator's stream alone, because nobody else has 
 Checked by: tests/unit/test_cast_vectors.py, tests/unit/test_cast_wire.py.
 """
 
-import zlib
 from collections.abc import Iterable
 from enum import IntEnum
 from struct import Struct as Layout
@@ -34,15 +33,15 @@ MAGIC = 0xAC
 VERSION = 1
 ASKS = 1
 
-_HEAD = Layout("!BBBBIQ")
+_HEAD = Layout("!BBBBQ")
 _NUMBER = Layout("!Q")
 _NEWS = Layout("!IQH")
 _REQUEST = Layout("!IB")
 _RANGE = Layout("!QH")
-_CHECKSUM = slice(4, 8)
 HEAD_BYTES = _HEAD.size
 PACKET_MAX_BYTES = HEAD_BYTES + _NUMBER.size + limits.CAST_PACKET_BYTES
-assert (HEAD_BYTES, _NUMBER.size, _NEWS.size, _REQUEST.size, _RANGE.size) == (16, 8, 14, 5, 10)
+"""Before it is sealed."""
+assert (HEAD_BYTES, _NUMBER.size, _NEWS.size, _REQUEST.size, _RANGE.size) == (12, 8, 14, 5, 10)
 assert _REQUEST.size + limits.CAST_REQUEST_RANGES * _RANGE.size <= limits.CAST_PACKET_BYTES
 
 Range = tuple[int, int]
@@ -106,24 +105,28 @@ def encode(packet: Packet) -> bytes:
             kind = Kind.REQUEST
             body = _REQUEST.pack(packet.distance_us, len(packet.ranges))
             body += b"".join(_RANGE.pack(*one) for one in packet.ranges)
-    data = bytearray(_HEAD.pack(MAGIC, VERSION, kind, flags, 0, packet.stream) + body)
-    data[_CHECKSUM] = zlib.crc32(data).to_bytes(4, "big")
+    data = _HEAD.pack(MAGIC, VERSION, kind, flags, packet.stream) + body
     assert len(data) <= PACKET_MAX_BYTES
-    return bytes(data)
+    return data
+
+
+def stream_of(data: bytes | memoryview) -> int:
+    """Which cast a datagram belongs to, whether it is sealed or not; BadPacket if to none."""
+    if len(data) < HEAD_BYTES:
+        raise BadPacket("cast: impossible length")
+    magic, version, _, _, stream = _HEAD.unpack_from(data)
+    if magic != MAGIC or version != VERSION:
+        raise BadPacket("cast: of another kind or version")
+    return int(stream)
 
 
 def decode(data: bytes | memoryview) -> Packet:
-    """The packet in a datagram; BadPacket if there is none."""
-    if len(data) < HEAD_BYTES or len(data) > PACKET_MAX_BYTES:
+    """The packet in plain bytes; BadPacket if there is none."""
+    stream = stream_of(data)
+    if len(data) > PACKET_MAX_BYTES:
         raise BadPacket("cast: impossible length")
-    magic, version, kind, flags, checksum, stream = _HEAD.unpack_from(data)
-    if magic != MAGIC or version != VERSION:
-        raise BadPacket("cast: of another kind or version")
-    whole = bytearray(data)
-    whole[_CHECKSUM] = bytes(4)
-    if zlib.crc32(whole) != checksum:
-        raise BadPacket("cast: damaged")
-    body = bytes(whole[HEAD_BYTES:])
+    kind, flags = data[2], data[3]
+    body = bytes(data[HEAD_BYTES:])
     if flags & ~(ASKS if kind == Kind.NEWS else 0):
         raise BadPacket("cast: unknown flags")
     if kind in (Kind.PIECE, Kind.REPAIR):

@@ -24,7 +24,7 @@ from struct import Struct as Layout
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.errors import BadPacket
+from antiphon.errors import BadPacket, Nonsense
 
 NO_TIME = 0
 OF_A_REFERENCE = 1
@@ -83,16 +83,16 @@ def parse(body: bytes, daemons: int) -> ClockPacket:
     """What the body of a CLOCK packet says, if it can come from a cluster of so many daemons; BadPacket
     otherwise."""
     if len(body) < HEAD_BYTES:
-        raise BadPacket("clock: too short")
+        raise Nonsense("clock: too short")
     (
         low_us, high_us, estimate_us, basis, flags, root, since_us, incarnation, wanted_s, _zero, count,
     ) = _HEAD.unpack_from(body)  # fmt: skip
     if count > daemons or len(body) != HEAD_BYTES + count * ARRIVAL_BYTES:
-        raise BadPacket("clock: wrong size")
+        raise Nonsense("clock: wrong size")
     if basis > INTERNAL or flags & ~_FLAGS:
-        raise BadPacket("clock: unknown basis or flag")
+        raise Nonsense("clock: unknown basis or flag")
     if root >= daemons:
-        raise BadPacket("clock: no such daemon")
+        raise Nonsense("clock: no such daemon")
     if max(high_us, since_us) > limits.COUNTER_MAX or not low_us <= estimate_us <= high_us:
         raise BadPacket("clock: impossible time")
     if high_us - low_us > 2 * limits.CLOCK_ERROR_MAX_US:
@@ -101,7 +101,7 @@ def parse(body: bytes, daemons: int) -> ClockPacket:
     for place in range(count):
         arrival = Arrival(*_ARRIVAL.unpack_from(body, HEAD_BYTES + place * ARRIVAL_BYTES))
         if arrival.daemon >= daemons:
-            raise BadPacket("clock: no such daemon")
+            raise Nonsense("clock: no such daemon")
         arrivals.append(arrival)
     return ClockPacket(
         low_us, high_us, estimate_us, basis, flags, root, since_us, incarnation, wanted_s, tuple(arrivals)

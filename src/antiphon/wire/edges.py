@@ -236,6 +236,11 @@ class Cast(Struct, frozen=True, tag="cast"):
     place: str
     """Where; the address and port of the group."""
     stream: int
+    key: bytes
+    """With which packets are sealed there."""
+
+    def __repr__(self) -> str:
+        return f"Cast({self.place!r}, {self.stream})"
 
 
 class OnCast(Struct, frozen=True, tag="on-cast"):

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from antiphon import limits
-from antiphon.errors import BadPacket
+from antiphon.errors import Nonsense
+from antiphon.wire.decoding import NOT_A_VALUE
 
 Exclusion = tuple[int, int, int]
 """A daemon that is left out of views, its incarnation, and for how much longer in microseconds; 0: it is not
@@ -145,28 +146,28 @@ def parse_beat(body: bytes, daemons: int) -> Beat:
     beat = _decode(_beat, body)
     counters = (beat.engaged, beat.promised, beat.lts, beat.clock_us, beat.echo_us, beat.round)
     if not min(counters) >= 0 or max(counters) > limits.COUNTER_MAX:
-        raise BadPacket("beat: impossible counter")
+        raise Nonsense("beat: impossible counter")
     if not 0 <= beat.representative < daemons or len(beat.stations) > daemons:
-        raise BadPacket("beat: no such daemon")
+        raise Nonsense("beat: no such daemon")
     for station in beat.stations:
         if not 0 <= station.daemon < daemons or len(station.live) > _MASK_MAX_BYTES:
-            raise BadPacket("beat: no such daemon")
+            raise Nonsense("beat: no such daemon")
         if not 0 <= station.serial <= limits.COUNTER_MAX or not 0 <= station.view <= limits.COUNTER_MAX:
-            raise BadPacket("beat: impossible counter")
+            raise Nonsense("beat: impossible counter")
         if len(station.left_out) > limits.EXCLUSIONS_TOLD_MAX:
-            raise BadPacket("beat: too many daemons are left out")
+            raise Nonsense("beat: too many daemons are left out")
         for daemon, _, remaining_us in station.left_out:
             if not 0 <= daemon < daemons:
-                raise BadPacket("beat: no such daemon")
+                raise Nonsense("beat: no such daemon")
             if not 0 <= remaining_us <= limits.EXCLUDED_MAX_US:
-                raise BadPacket("beat: impossible time")
+                raise Nonsense("beat: impossible time")
         if len(station.damped) > limits.DAMPED_TOLD_MAX:
-            raise BadPacket("beat: too many daemons are damped")
+            raise Nonsense("beat: too many daemons are damped")
         for daemon, _, remaining_us in station.damped:
             if not 0 <= daemon < daemons:
-                raise BadPacket("beat: no such daemon")
+                raise Nonsense("beat: no such daemon")
             if not 0 <= remaining_us <= limits.DAMPED_MAX_US:
-                raise BadPacket("beat: impossible time")
+                raise Nonsense("beat: impossible time")
     return beat
 
 
@@ -175,15 +176,15 @@ def parse_proposal(body: bytes, daemons: int) -> Proposal:
     proposal = _decode(_proposal, body)
     members = proposal.members
     if not 0 < proposal.id <= limits.COUNTER_MAX:
-        raise BadPacket("proposal: impossible counter")
+        raise Nonsense("proposal: impossible counter")
     if not members or len(members) > daemons:
-        raise BadPacket("proposal: wrong number of members")
+        raise Nonsense("proposal: wrong number of members")
     if not len(members) == len(proposal.incarnations) == len(proposal.links):
-        raise BadPacket("proposal: wrong number of members")
+        raise Nonsense("proposal: wrong number of members")
     if list(members) != sorted(set(members)) or not 0 <= members[0] <= members[-1] < daemons:
-        raise BadPacket("proposal: no such daemon")
+        raise Nonsense("proposal: no such daemon")
     if not _are_connected(proposal.links):
-        raise BadPacket("proposal: links do not connect the members")
+        raise Nonsense("proposal: links do not connect the members")
     return proposal
 
 
@@ -206,5 +207,5 @@ def _are_connected(links: tuple[bytes, ...]) -> bool:
 def _decode(decoder: msgspec.msgpack.Decoder[_Value], body: bytes) -> _Value:
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadPacket(f"{type(error).__name__} in a beat or proposal") from None
+    except NOT_A_VALUE as error:
+        raise Nonsense(f"{type(error).__name__} in a beat or proposal") from None

@@ -67,7 +67,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.errors import BadPacket
+from antiphon.errors import BadPacket, Nonsense
 from antiphon.wire import pressure as pressures
 from antiphon.wire import versions
 from antiphon.wire.bundle import Start, look
@@ -499,20 +499,20 @@ def _parse_body(packet_head: Head, body: memoryview) -> Packet:
         return Loose(packet_head, bytes(body))
     if kind == PacketKind.PIECE and len(body) > _PIECE.size:
         return _parse_piece(packet_head, body)
-    raise BadPacket("packet: unknown kind or wrong size")
+    raise Nonsense("packet: unknown kind or wrong size")
 
 
 def _parse_nack(packet_head: Head, body: memoryview) -> Nack:
     aru, count = _NACK.unpack_from(body)
     if count > limits.NACK_RANGES_MAX or len(body) != _NACK.size + count * _RANGE.size:
-        raise BadPacket("nack: wrong size")
+        raise Nonsense("nack: wrong size")
     return Nack(packet_head, aru, list(_RANGE.iter_unpack(body[_NACK.size :])))
 
 
 def _parse_piece(packet_head: Head, body: memoryview) -> Piece:
     total, offset = _PIECE.unpack_from(body)
     if total > limits.PACKET_MAX_BYTES or offset + len(body) - _PIECE.size > total:
-        raise BadPacket("piece: outside its packet")
+        raise Nonsense("piece: outside its packet")
     return Piece(packet_head, total, offset, bytes(body[_PIECE.size :]))
 
 
@@ -538,11 +538,11 @@ def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]
         if at + ITEM_BYTES > end:
             if _is_padding(data, at, end):
                 break
-            raise BadPacket("item: cut short")
+            raise Nonsense("item: cut short")
         kind, _flags, length = ITEM.unpack_from(data, at)
         at += ITEM_BYTES
         if at + length > end:
-            raise BadPacket("item: longer than its packet")
+            raise Nonsense("item: longer than its packet")
         if kind == _FRAGMENT_TYPE:
             items.append(_parse_fragment(data, at, length))
         elif kind == _UPDATE_TYPE and length == _UPDATE.size:
@@ -552,7 +552,7 @@ def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]
         elif kind == ItemType.SKIP and length == _SKIP.size:
             source, _zero, first, last, lts, aru = _SKIP.unpack_from(data, at)
             if not 0 < first <= last:
-                raise BadPacket("skip: empty range")
+                raise Nonsense("skip: empty range")
             _check_counters(last, lts, aru)
             items.append(Skip(source, first, last, lts, aru))
         elif kind == ItemType.PRESSURE and length >= pressures.HEAD_BYTES:
@@ -560,7 +560,7 @@ def _parse_items(data: memoryview, end: int, at: int = HEAD_BYTES) -> list[Item]
         elif kind == _PADDING_TYPE and _is_padding(data, at - ITEM_BYTES, end):
             break
         else:
-            raise BadPacket("item: unknown type or wrong size")
+            raise Nonsense("item: unknown type or wrong size")
         at += length
     return items
 
@@ -572,17 +572,17 @@ def _is_padding(data: memoryview, at: int, end: int) -> bool:
 def _check_counters(number: int, lts: int, aru: int) -> None:
     """BadPacket for counters that no correct daemon reaches: they would make ours overflow."""
     if number > limits.COUNTER_MAX or lts > limits.COUNTER_MAX or aru > limits.COUNTER_MAX:
-        raise BadPacket("item: impossible counter")
+        raise Nonsense("item: impossible counter")
 
 
 def _parse_fragment(data: memoryview, at: int, length: int) -> Fragment:
     size = length - FRAGMENT_BYTES
     if size <= 0:
-        raise BadPacket("fragment: empty")
+        raise Nonsense("fragment: empty")
     offset, source, _zero, total, number, destinations = _FRAGMENT.unpack_from(data, at)
     if total > limits.BUNDLE_MAX_BYTES or offset + size > total:
-        raise BadPacket("fragment: outside its bundle")
+        raise Nonsense("fragment: outside its bundle")
     if not 0 < number <= limits.COUNTER_MAX:
-        raise BadPacket("fragment: impossible number")
+        raise Nonsense("fragment: impossible number")
     body = bytes(data[at + FRAGMENT_BYTES : at + length])
     return Fragment(source, number, destinations, total, offset, body)

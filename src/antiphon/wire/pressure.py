@@ -8,7 +8,7 @@ from struct import Struct as Layout
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.errors import BadPacket
+from antiphon.errors import Nonsense
 
 _HEAD = Layout("!HHIH")
 HEAD_BYTES = _HEAD.size
@@ -43,18 +43,18 @@ def parse(body: bytes) -> Pressure:
     """What the body of an item tells; it has the head at least. BadPacket with a reason otherwise."""
     source, daemon, serial, count = _HEAD.unpack_from(body)
     if count > limits.PRESSURE_SESSIONS_MAX:
-        raise BadPacket("pressure: too many sessions")
+        raise Nonsense("pressure: too many sessions")
     sessions = []
     at = HEAD_BYTES
     for _ in range(count):
         if at + _SLOW.size > len(body):
-            raise BadPacket("pressure: cut short")
+            raise Nonsense("pressure: cut short")
         number, length = _SLOW.unpack_from(body, at)
         name = body[at + _SLOW.size : at + _SLOW.size + length]
         at += _SLOW.size + length
         if not 0 < length <= limits.SESSION_NAME_MAX_BYTES or not name.isascii():
-            raise BadPacket("pressure: impossible name")
+            raise Nonsense("pressure: impossible name")
         sessions.append((number, name.decode()))
     if at != len(body):
-        raise BadPacket("pressure: wrong size")
+        raise Nonsense("pressure: wrong size")
     return Pressure(source, daemon, serial, tuple(sessions))

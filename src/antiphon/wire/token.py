@@ -26,7 +26,7 @@ from struct import Struct as Layout
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.errors import BadPacket
+from antiphon.errors import Nonsense
 
 NOBODY = 0xFFFF
 
@@ -71,16 +71,16 @@ def encode_token(token: Token) -> bytes:
 def parse_token(body: bytes) -> Token:
     """The token in a TOKEN packet; BadPacket if no ring could have made it."""
     if len(body) < _TOKEN.size + _COUNT.size:
-        raise BadPacket("token: cut short")
+        raise Nonsense("token: cut short")
     fields = _TOKEN.unpack_from(body)
     (count,) = _COUNT.unpack_from(body, _TOKEN.size)
     requests = body[_TOKEN.size + _COUNT.size :]
     if len(requests) != count * _REQUEST.size or count > limits.RING_REQUESTS_MAX:
-        raise BadPacket("token: wrong size")
+        raise Nonsense("token: wrong size")
     token = Token(*fields)
     token.requests = tuple(_REQUEST.iter_unpack(requests))
     if max(fields[:3] + fields[6:]) > limits.COUNTER_MAX or token.link_aru > token.link_sequence:
-        raise BadPacket("token: impossible counter")
+        raise Nonsense("token: impossible counter")
     return token
 
 
@@ -92,5 +92,5 @@ def encode_held(serial: int) -> bytes:
 def parse_held(body: bytes) -> int:
     """The serial in a HELD packet."""
     if len(body) != _HELD.size:
-        raise BadPacket("held: wrong size")
+        raise Nonsense("held: wrong size")
     return int(_HELD.unpack(body)[0])

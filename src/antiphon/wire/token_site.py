@@ -31,7 +31,7 @@ from struct import Struct as Layout
 from msgspec import Struct, structs
 
 from antiphon import limits
-from antiphon.errors import BadPacket
+from antiphon.errors import Nonsense
 from antiphon.wire import packet
 from antiphon.wire.packet import Data, Fragment, Head, Item, Skip, Update
 
@@ -84,16 +84,16 @@ def encode_ack(ack: SiteAck) -> bytes:
 def parse_ack(body: bytes) -> SiteAck:
     """The acknowledgement in a SITE_ACK packet; BadPacket if no member could have made it."""
     if len(body) < _ACK.size:
-        raise BadPacket("site ack: cut short")
+        raise Nonsense("site ack: cut short")
     serial, number, lts, following, to_go, wanted, count = _ACK.unpack_from(body)
     if count > limits.DAEMONS_PER_SITE_MAX or len(body) != _ACK.size + count * _MEMBER.size:
-        raise BadPacket("site ack: wrong size")
+        raise Nonsense("site ack: wrong size")
     pairs = tuple(_MEMBER.iter_unpack(body[_ACK.size :]))
     sent, arus = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
     if max(serial, number, lts, *sent, *arus) > limits.COUNTER_MAX:
-        raise BadPacket("site ack: impossible counter")
+        raise Nonsense("site ack: impossible counter")
     if to_go > count or wanted >> count:
-        raise BadPacket("site ack: more members than there are")
+        raise Nonsense("site ack: more members than there are")
     return SiteAck(serial, number, lts, following, to_go, wanted, sent, arus)
 
 
@@ -106,13 +106,13 @@ def encode_nack(nack: SiteNack) -> bytes:
 def parse_nack(body: bytes) -> SiteNack:
     """The request in a SITE_NACK packet."""
     if len(body) < _NACK.size:
-        raise BadPacket("site nack: cut short")
+        raise Nonsense("site nack: cut short")
     answers, count = _NACK.unpack_from(body)
     if count > limits.NACK_RANGES_MAX or len(body) != _NACK.size + count * _RANGE.size:
-        raise BadPacket("site nack: wrong size")
+        raise Nonsense("site nack: wrong size")
     missing = tuple(_RANGE.iter_unpack(body[_NACK.size :]))
     if any(first + many > limits.COUNTER_MAX for _, first, many in missing):
-        raise BadPacket("site nack: impossible number")
+        raise Nonsense("site nack: impossible number")
     return SiteNack(answers, missing)
 
 
@@ -124,7 +124,7 @@ def encode_confirm(confirm: Confirm) -> bytes:
 def parse_confirm(body: bytes) -> Confirm:
     """What a CONFIRM packet tells."""
     if len(body) != _CONFIRM.size:
-        raise BadPacket("confirm: wrong size")
+        raise Nonsense("confirm: wrong size")
     return Confirm(*_CONFIRM.unpack(body))
 
 
@@ -149,6 +149,6 @@ def _encoded(item: Item) -> list[bytes | memoryview]:
 def parse_repair(head: Head, body: bytes) -> Data:
     """The data packet in a REPAIR packet, as if it had come from its own sender."""
     if len(body) <= _REPAIR.size:
-        raise BadPacket("repair: cut short")
+        raise Nonsense("repair: cut short")
     (sender,) = _REPAIR.unpack_from(body)
     return packet.joined(structs.replace(head, sender=sender), body[_REPAIR.size :])

@@ -44,7 +44,7 @@ from antiphon.errors import BadPacket
 from antiphon.wire import clock as wire
 from antiphon.wire import frames, packet
 from antiphon.wire.clock import Arrival, ClockPacket
-from antiphon.wire.packet import EVERYBODY, Loose, PacketKind
+from antiphon.wire.packet import EVERYBODY, Head, Loose, PacketKind
 
 if TYPE_CHECKING:
     from antiphon.core.membership.engine import Engine
@@ -96,11 +96,23 @@ class _Came(Struct, frozen=True):
     is_round: bool
 
 
+class Gate(Protocol):
+    """What counts refused packets, as the clock sees it."""
+
+    counters: Counter[str]
+
+    def refuse_contents(self, bad: BadPacket, head: Head, now_us: int) -> None:
+        """The contents of a packet are not as they should be."""
+
+
 class ClockHost(Protocol):
     """The node, as the clock sees it."""
 
     datagrams: Outbox
-    counters: Counter[str]
+
+    @property
+    def gate(self) -> Gate:
+        """Where refused packets are counted."""
 
 
 class Clock:
@@ -127,7 +139,7 @@ class Clock:
         self._me = me
         self._incarnation = incarnation
         self._datagrams = host.datagrams
-        self._counters = host.counters
+        self._gate = host.gate
         tight_ms = config.sites[config.site_of(me)].tight_ms
         self._tight_us = None if tight_ms is None else round(tight_ms * 1_000)
         self._ahead_us = wall_us - now_us
@@ -303,7 +315,7 @@ class Clock:
         try:
             told = wire.parse(incoming.body, self.config.daemon_count)
         except BadPacket as error:
-            self._counters[error.reason] += 1
+            self._gate.refuse_contents(error, head, now_us)
             return
         sender = head.sender
         before = self._came.get(sender)
@@ -354,7 +366,7 @@ class Clock:
             elif self._tight_us is not None and sender in self._place.mates:
                 reading = self._arrived_together(arrival, told, basis, self._tight_us)
             if reading is not None and not self.keeper.take(reading, now_us):
-                self._counters["clock: contradicts what is known"] += 1
+                self._gate.counters["clock: contradicts what is known"] += 1
 
     def _is_followed(self, basis: Basis, now_us: int) -> bool:
         """Whether an internal time counts here: it is that of our view's first daemon, of the process that is
@@ -377,7 +389,7 @@ class Clock:
         slack_us = drift_us(now_us - sent_us) + drift_us(echo.ago_us)
         most_us = trip_us + basis.drifting * slack_us + 1
         if most_us < 0:
-            self._counters["clock: impossible echo"] += 1
+            self._gate.counters["clock: impossible echo"] += 1
             return None
         return Reading(
             now_us, told.low_us, told.high_us + most_us, told.estimate_us + max(0, trip_us) // 2, basis

@@ -11,6 +11,7 @@ from antiphon import limits
 from antiphon.core.feeds.cast import Cast
 from antiphon.core.feeds.desk import Bundles, EdgeDesk
 from antiphon.core.feeds.log import FeedLog
+from antiphon.core.feeds.repairs import Draws
 from antiphon.core.feeds.server import FeedServer
 from antiphon.core.groups.sessions import Session
 from antiphon.types import TransitionalSignal, View
@@ -36,7 +37,10 @@ class Behind(EdgeDesk):
             edges_max=settings.edges_max, linger_us=retain_us,
         )  # fmt: skip
         if node.casts_at:
-            server.cast = Cast(node.name, node.incarnation, node.casts_at, node.casts, lambda: node.now_us)
+            told = node.cast_sealing.announce(node.casts_at)
+            draws = Draws(f"{node.name} {node.incarnation} cast")
+            seal = node.cast_sealing.seal(told)
+            server.cast = Cast(told, seal, draws, node.casts, lambda: node.now_us)
         super().__init__(node, server)
         self._node = node
         self._loose: list[tuple[tuple[str, ...], Header, bytes]] = []  # unreliable bundles of this turn

@@ -24,6 +24,8 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.feeds.repairs import Draws, Repairs, distance
+from antiphon.core.sealing.casts import CastSeal
+from antiphon.core.sealing.keys import SECRET_BYTES
 from antiphon.errors import BadFrame
 from antiphon.service import UNRELIABLE
 from antiphon.wire import bundle as bundles
@@ -68,6 +70,8 @@ class Hearing:
         self.place = ""
         """Where the coordinator multicasts; empty if that is not known."""
         self.stream = 0
+        self.seal: CastSeal | None = None
+        """Of the coordinator's cast."""
         self.is_cast = False
         """Whether the feed comes by the cast now."""
         self.counters: Counter[str] = Counter()
@@ -90,7 +94,7 @@ class Hearing:
 
     def stop(self) -> None:
         """Another attachment feeds this edge, or none."""
-        self.place, self.stream = "", 0
+        self.place, self.stream, self.seal = "", 0, None
         self.repairs.clear()
         self._newest = 1
         self._forget()
@@ -130,12 +134,15 @@ class Hearing:
             raise BadFrame("cast: at no place for this edge")
         if not 0 < cast.stream <= _STREAM_MAX:
             raise BadFrame("cast: an impossible stream")
+        if len(cast.key) != SECRET_BYTES:
+            raise BadFrame("cast: an impossible key")
         if (self.place, self.stream) != (cast.place, cast.stream):
             if self.is_cast:
                 raise BadFrame("cast: a second one")
             self.repairs.clear()
             self._newest = 1
             self.place, self.stream = cast.place, cast.stream
+            self.seal = self._node.cast_sealing.seal(cast)
 
     def bundle(self, frame: memoryview) -> None:
         """Messages came over the connection."""
@@ -292,10 +299,6 @@ class Hearing:
 
     # What comes by multicast ------------------------------------------------------------------------------
 
-    def is_of(self, stream: int) -> bool:
-        """Whether a packet with this stream belongs to the cast that is heard here."""
-        return stream == self.stream
-
     def receive(self, packet: casts.Packet) -> None:
         """A packet of the coordinator's cast; BadFrame for what came over the connection and can be read
         now, and is none of a feed."""
@@ -437,7 +440,8 @@ class Hearing:
         self._tell(edges.Lack(ranges))
 
     def _send(self, packet: casts.Packet) -> None:
-        self._node.casts.append((self.place, casts.encode(packet)))
+        if self.seal is not None:
+            self._node.casts.append((self.place, self.seal.encode(packet)))
 
     def next_deadline_us(self) -> int | None:
         """When something is due."""

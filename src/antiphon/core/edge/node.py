@@ -48,6 +48,7 @@ from antiphon.core.groups.requests import Requests
 from antiphon.core.groups.sessions import NOTHING, Pending, Session, Sessions
 from antiphon.core.groups.slow import SlowSessions
 from antiphon.core.observer import Observer
+from antiphon.core.sealing.casts import CastSealing
 from antiphon.errors import BadFrame, BadPacket
 from antiphon.types import TransitionalSignal, View
 from antiphon.wire import casts, edges, frames
@@ -87,6 +88,7 @@ class EdgeNode:
         now_us: int,
         settings: Settings,
         places: tuple[str, ...] = (),
+        chance: Callable[[int], bytes],
         organises: bool = False,
         casts_at: str = "",
         observer: Observer | None = None,
@@ -94,7 +96,7 @@ class EdgeNode:
         """`attachments` are addresses in the order of preference. An edge that `organises` itself takes them
         for daemons of the core, and finds its place among the other edges (`hierarchy`); these reach it at
         `places`. It multicasts to those behind it at `casts_at`, and can hear others then; without that,
-        neither."""
+        neither. `chance` gives so many random bytes that nobody can guess."""
         self.places = places
         self.casts_at = casts_at
         self.name = name
@@ -108,6 +110,7 @@ class EdgeNode:
         self.upstream: list[tuple[int, Buffer]] = []
         self.hang_ups: list[int] = []
         self.casts: list[tuple[str, bytes]] = []
+        self.cast_sealing = CastSealing(chance)
         self.witness: Callable[[frames.ToEdge | edges.Go], None] | None = None
         """Hears of each control frame of the feed at the moment at which it is read; for traces."""
         self.counters: Counter[str] = Counter()
@@ -176,21 +179,28 @@ class EdgeNode:
         counted, never raised."""
         self._event(now_us)
         try:
-            packet = casts.decode(data)
+            packet = self.open_cast(data)
         except BadPacket as error:
             self.counters[error.reason] += 1
             return
         own, main = self.behind.server.cast, self.links.main
         if own is not None and packet.stream == own.stream:
             own.receive(packet)
-        elif main is not None and self.hearing.stream and self.hearing.is_of(packet.stream):
+        elif main is not None:
             try:
                 self.hearing.receive(packet)
             except BadFrame as error:
                 self.counters["attachment: bad frame"] += 1
                 self.links.hang_up(main, f"bad frame: {error.reason}", now_us)
-        else:
-            self.counters["cast: of another stream"] += 1
+
+    def open_cast(self, data: bytes | memoryview) -> casts.Packet:
+        """The packet of a cast of which this edge has the key; BadPacket otherwise."""
+        own, stream = self.behind.server.cast, casts.stream_of(data)
+        if own is not None and stream == own.stream:
+            return own.seal.decode(data)
+        if self.hearing.seal is not None and stream == self.hearing.stream:
+            return self.hearing.seal.decode(data)
+        raise BadPacket("cast: of another stream")
 
     @property
     def cast_places(self) -> frozenset[str]:

@@ -252,7 +252,7 @@ class Upstream:
         for connection in self.connections:
             if connection.silent_at_us <= now_us:
                 waited_us = now_us - (connection.heard_us if connection.is_greeted else connection.since_us)
-                self.hang_up(connection, f"nothing was heard for {waited_us // 1_000} ms", now_us)
+                self.hang_up(connection, f"silent for {waited_us // 1_000} ms", now_us)
             elif connection.is_greeted and connection.said_us + connection.beat_us <= now_us:
                 self.write(connection, _BEAT, now_us)
         if self.main is None and (standby := self.standby) is not None:

@@ -14,12 +14,12 @@ Checked by: tests/unit/test_cast.py, the scenario `rim` and the oracle's *edges*
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from zlib import crc32
 
 from msgspec import Struct
 
 from antiphon import limits
 from antiphon.core.feeds.repairs import Draws, Repairs, distance
+from antiphon.core.sealing.casts import CastSeal
 from antiphon.wire import casts, edges, frames
 from antiphon.wire.casts import News, Piece, Range, Request
 
@@ -52,22 +52,24 @@ class Cast:
 
     def __init__(
         self,
-        name: str,
-        incarnation: int,
-        place: str,
+        told: edges.Cast,
+        seal: CastSeal,
+        draws: Draws,
         datagrams: list[tuple[str, bytes]],
         clock: Callable[[], int],
     ) -> None:
-        """`place` is where it multicasts; what is to be sent there goes into `datagrams`, with the place.
+        """`told` is what edges are told of it. What is to be sent goes into `datagrams`, with the place.
         `clock` tells the time of the last event."""
-        self.place = place
-        self.stream = crc32(name.encode()) << 32 | incarnation & 0xFFFFFFFF
+        self.own = told
+        self.place = told.place
+        self.stream = told.stream
+        self.seal = seal
         self.listeners: dict[int, Listener] = {}
         """By number of the edge."""
         self.able: frozenset[int] = frozenset()
         """Those that hear it."""
         self.counters: Counter[str] = Counter()
-        self.repairs = Repairs(Draws(f"{name} {incarnation} cast"))
+        self.repairs = Repairs(draws)
         self._datagrams = datagrams
         self._clock = clock
         self._next = 1
@@ -94,7 +96,7 @@ class Cast:
         self.listeners[number] = Listener()
         if len(self.listeners) >= limits.CAST_CHILDREN_MIN:
             self._probe_us, self._probe_wait_us = self.now_us, limits.CAST_PROBE_FIRST_US
-        return edges.Cast(self.place, self.stream)
+        return self.own
 
     def lost(self, number: int) -> None:
         """An edge is gone."""
@@ -198,7 +200,7 @@ class Cast:
         self._news_us = self.now_us + self._news_wait_us
 
     def _send(self, packet: casts.Packet) -> None:
-        self._datagrams.append((self.place, casts.encode(packet)))
+        self._datagrams.append((self.place, self.seal.encode(packet)))
 
     # What comes by multicast ------------------------------------------------------------------------------
 

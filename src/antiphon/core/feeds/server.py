@@ -546,7 +546,7 @@ class FeedServer:
                 self._receivers.clear()
         for edge in list(self.edges.values()):
             if self.is_silent(edge.number, now_us):
-                reason = f"nothing was heard of this edge for {3 * limits.EDGE_BEAT_US // 1_000} ms"
+                reason = f"this edge was silent for {3 * limits.EDGE_BEAT_US // 1_000} ms"
                 self._endings.append((edge.number, frames.Goodbye("silent", reason)))
                 self.lost(edge.number, now_us)
             elif now_us - edge.said_us >= limits.EDGE_BEAT_US:

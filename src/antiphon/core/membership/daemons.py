@@ -9,6 +9,7 @@ is a part of its own, which names its section, its figures and its deviations:
 - `search`, `representation`, `decision`: finding out who is there (6.1.6 to 6.1.8)
 - `proposals`, `formation`: agreeing on a view (figures 6.4 and 6.11), and forming it
 - `loss`: giving up a view (figure 6.5); `suspicion`: noticing that a neighbour is lost
+- `exclusions`: whom this daemon leaves out for a while; `misconduct`: because of what came under its seal
 
 Deviations that are here:
 - in OP a daemon that is not in the view leads to a gathering when both hear each other, at any member, while
@@ -25,6 +26,7 @@ from antiphon.core.membership.exclusions import TWINS
 from antiphon.core.membership.formation import Formation
 from antiphon.core.membership.host import MembershipHost
 from antiphon.core.membership.loss import Loss
+from antiphon.core.membership.misconduct import Misconduct
 from antiphon.core.membership.peers import Peer
 from antiphon.core.membership.presence import Presence
 from antiphon.core.membership.probing import Probing
@@ -63,6 +65,7 @@ class DaemonMembership:
         self._probing = probing = Probing(standing, presence, host, voice, now_us)
         self._search = search = Search(me, incarnation, standing, presence, probing, now_us)
         self.loss = Loss(me, standing, presence, probing, search)
+        self.misconduct = Misconduct(me, incarnation, standing, presence, self.loss)
         self._representation = Representation(me, standing, presence, search, self.loss, now_us)
         self.formation = Formation(config, me, host, standing, presence, probing, self.loss, voice, now_us)
         self._proposals = Proposals(
@@ -114,6 +117,8 @@ class DaemonMembership:
         if twin is not None:
             self._lose_twin(twin, now_us)
         self._proposals.receive(sender, proposal, now_us)
+        if self.standing.forming is not None:
+            self.misconduct.look_at(self.standing.forming, now_us)
 
     def ask(self, number: int, echo_us: int, now_us: int) -> None:
         """Have a neighbour, whose beat with this clock value was refused, send another one at once."""
@@ -142,10 +147,10 @@ class DaemonMembership:
             return
         name, stamp = presence.name(peer.number), self._host.tick()
         if is_member:
-            detail = f"{name}, to which there is no link, hears us and we hear it"
+            detail = f"{name}, which has no link yet, is reachable in both directions"
             self._search.begin(stamp, Reason.BETTER_LINK, peer.number, detail, now_us)
         else:
-            detail = f"{name}, which is not in the view, hears us and we hear it"
+            detail = f"{name}, which is not in the view, is reachable in both directions"
             self._search.begin(stamp, Reason.FOUND, peer.number, detail, now_us)
 
     def _takes_part(self, peer: Peer, beat: Beat, now_us: int) -> bool:
@@ -165,10 +170,10 @@ class DaemonMembership:
         presence = self.presence
         leaver = self.leaving.newest(beat.stations, self.standing.view)
         if leaver is None:
-            detail = f"{presence.name(peer.number)} gathers"
+            detail = f"{presence.name(peer.number)} looks for other daemons"
             self._search.begin(beat.round, Reason.ASKED, peer.number, detail, now_us)
         else:
-            detail = f"{presence.name(leaver)} leaves by its own word"
+            detail = f"{presence.name(leaver)} announced its stop"
             self._search.begin(beat.round, Reason.LEAVING, leaver, detail, now_us)
 
     # A cluster without a file ---------------------------------------------------------------------------
@@ -185,7 +190,7 @@ class DaemonMembership:
         works, it has nothing to leave; daemons that search are told to form their view without it."""
         self.leaving.announce()
         if self.standing.is_active:
-            detail = "this daemon is told to stop"
+            detail = "this daemon is stopping"
             self._search.begin(self._host.tick(), Reason.LEAVING, self._me, detail, now_us)
         elif self.standing.forming is None:
             self._search.tell(now_us)

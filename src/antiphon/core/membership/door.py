@@ -1,8 +1,7 @@
 """Beats and proposals as they come in: read, found plausible, and handed to the membership, or refused."""
 
-from collections import Counter
-
 from antiphon.config import Config
+from antiphon.core.gate import Gate
 from antiphon.core.membership.credence import DOUBTS, Credence
 from antiphon.core.membership.daemons import DaemonMembership
 from antiphon.core.ordering.stability import daemon_of
@@ -14,14 +13,12 @@ from antiphon.wire.packet import Loose, PacketKind
 class Door:
     """What stands between a daemon's membership and the network."""
 
-    def __init__(
-        self, membership: DaemonMembership, credence: Credence, config: Config, counters: Counter[str]
-    ) -> None:
+    def __init__(self, membership: DaemonMembership, credence: Credence, config: Config, gate: Gate) -> None:
         self._membership = membership
         self._credence = credence
         self._config = config
         self._daemons = config.daemon_count
-        self._counters = counters
+        self._gate = gate
 
     def receive(self, incoming: Loose, clock: int, now_us: int) -> None:
         """A beat or a proposal of a neighbour; `clock` is that of the installed view. What is refused is
@@ -41,7 +38,7 @@ class Door:
                 self._credence.check_proposal(proposal.id, clock, now_us)
                 self._membership.receive_proposal(head.sender, proposal, now_us)
         except BadPacket as error:
-            self._counters[error.reason] += 1
+            self._gate.refuse_contents(error, head, now_us)
             if error.reason in DOUBTS:
                 echo_us = self._credence.question(head.sender, now_us)
                 if echo_us is not None:

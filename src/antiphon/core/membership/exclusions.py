@@ -111,9 +111,21 @@ class Exclusions:
         record = self._of(daemon, incarnation)
         if now_us - record.until_us > limits.STRIKES_WITHIN_US:
             record.times = 0
+        record.times += 1
+        self._leave_out(record, reason, now_us)
+
+    def renew(self, daemon: int, incarnation: int, reason: str, now_us: int) -> None:
+        """The same; but for a daemon that is left out already by our own decision, the time begins anew and
+        does not double."""
+        record = self._of(daemon, incarnation)
+        if record.is_ours and now_us < record.until_us:
+            self._leave_out(record, reason, now_us)
+        else:
+            self.exclude(daemon, incarnation, reason, now_us)
+
+    def _leave_out(self, record: _Record, reason: str, now_us: int) -> None:
         record.strikes = max(record.strikes, limits.STRIKES_MAX)
         record.struck_us = now_us
-        record.times += 1
         wait_us = limits.EXCLUDED_US << min(record.times - 1, 20)
         record.until_us = now_us + min(wait_us, limits.EXCLUDED_MAX_US)
         record.reason = reason

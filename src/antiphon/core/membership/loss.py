@@ -79,7 +79,7 @@ class Loss:
         if presence.is_on_leave:
             presence.leaving.went_on(peer.number)
         elif presence.leaving.is_leaving(peer.number, incarnation, now_us):
-            self.lose(Reason.LEAVING, peer.number, f"{name} has left by its own word", now_us)
+            self.lose(Reason.LEAVING, peer.number, f"{name} announced its stop", now_us)
         else:
             self.lose(Reason.ABANDONED, peer.number, f"{name} has given up the view", now_us)
 
@@ -114,7 +114,7 @@ class Loss:
         """No view can begin with the state that a member of the view that is being formed has sent."""
         presence, forming = self._presence, self._standing.forming
         assert forming is not None
-        detail = f"{presence.name(number)} tells an impossible state ({reason})"
+        detail = f"{presence.name(number)} announces an impossible state ({reason})"
         presence.exclusions.exclude(number, forming.incarnation(number) or 0, detail, now_us)
         self.lose(Reason.IMPOSSIBLE, number, detail, now_us)
 

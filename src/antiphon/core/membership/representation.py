@@ -61,7 +61,7 @@ class Representation:
         standing, presence = self._standing, self._presence
         if self._is_gone(now_us):
             name = presence.name(standing.representative)
-            detail = f"{name} no longer speaks for us"
+            detail = f"{name} no longer represents this site"
             self._loss.lose(Reason.SILENCE, standing.representative, detail, now_us)
         elif now_us - standing.entered_us > PATIENCE_GATHERS * presence.timing.gather_us:
             self._loss.unanswered(standing.representative, now_us)

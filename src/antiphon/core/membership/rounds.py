@@ -40,6 +40,8 @@ class Reason(Enum):
     """In a view that works, something waited for too long although all neighbours were heard."""
     IMPOSSIBLE = "impossible-state"
     """The state that a member told at the end of its view cannot be true."""
+    NONSENSE = "nonsense"
+    """Under the seal of a member came too much of what no daemon sends."""
     TWINS = "twins"
     """A member turned out to run twice, as two processes at the same time."""
     UNANSWERED = "unanswered"

@@ -84,7 +84,7 @@ class Search:
         """A daemon announces that it leaves. While the view works, try the paths to the members with which
         there must be links when it is gone."""
         presence = self._presence
-        self._standing.rounds.add(Reason.LEAVING, leaver, f"{presence.name(leaver)} leaves by its own word")
+        self._standing.rounds.add(Reason.LEAVING, leaver, f"{presence.name(leaver)} announced its stop")
         if not self._standing.is_active or presence.leaving.is_announced:
             return
         presence.find_missed(now_us)

@@ -50,6 +50,7 @@ _LOST = frozenset(
         Reason.RESTARTED,
         Reason.ABANDONED,
         Reason.LEAVING,
+        Reason.NONSENSE,
         Reason.TWINS,
     )
 )

@@ -34,7 +34,7 @@ from antiphon.core.sealing.introductions import (
 from antiphon.core.sealing.keys import ClusterKey, Keys, Seal, Suite
 from antiphon.core.sealing.processes import Process
 from antiphon.core.sealing.proofs import Proofs
-from antiphon.errors import BadPacket
+from antiphon.errors import BadPacket, Nonsense
 from antiphon.wire import packet, sealed, trains, versions
 from antiphon.wire.packet import (
     CHECK_BYTES,
@@ -281,7 +281,11 @@ class Door:
             raise BadPacket(UNREADABLE) from None
         process.window.note(counter)
         self.opened += 1
-        return packet.opened(head, body, len(data))
+        try:
+            return packet.opened(head, body, len(data))
+        except Nonsense as error:
+            self._gate.hold_against(error, head, now_us)
+            raise
 
     def _meet(self, head: Head, seal: int, data: memoryview, now_us: int, origin: int | None) -> None:
         """A packet that introduces a process, or of one that has not introduced itself."""

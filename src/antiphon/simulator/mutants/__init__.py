@@ -19,6 +19,7 @@ from antiphon.simulator.mutants.groups import GROUPS
 from antiphon.simulator.mutants.links import LINKS
 from antiphon.simulator.mutants.locks import LOCKS
 from antiphon.simulator.mutants.membership import MEMBERSHIP
+from antiphon.simulator.mutants.misconduct import MISCONDUCT
 from antiphon.simulator.mutants.mutant import Mutant
 from antiphon.simulator.mutants.ordering import ORDERING
 from antiphon.simulator.mutants.paths import PATHS
@@ -38,5 +39,5 @@ __all__ = ["MUTANTS", "Mutant"]
 MUTANTS: tuple[Mutant, ...] = (
     *ORDERING, *MEMBERSHIP, *RECOVERY, *GROUPS, *SLICES, *STREAMS, *RING, *STANDSTILL, *STOPS, *DAMPING,
     *GATHERING, *ALLOWANCE, *LINKS, *PATHS, *CLOCKS, *CAUSAL, *ROLES, *LOCKS, *RESILIENCE, *TOKEN_SITE,
-    *CALLS, *CHOICES, *EDGES, *CASTS, *SEALING, *ACCESS,
+    *CALLS, *CHOICES, *EDGES, *CASTS, *SEALING, *ACCESS, *MISCONDUCT,
 )  # fmt: skip

@@ -24,10 +24,6 @@ def _one_piece_late(original: Original) -> Original:
     return enter
 
 
-def _any_stream(original: Original) -> Original:
-    return lambda *_: True
-
-
 def _once_more(original: Original) -> Original:
     def take_due(repairs: Repairs, now_us: int) -> Any:
         found = original(repairs, now_us)
@@ -90,10 +86,6 @@ CASTS: tuple[Mutant, ...] = (
     Mutant(
         "a piece too late", "an edge begins to read the cast one piece too late",
         EDGES_ALONE, Cast, "enter", _one_piece_late, "casts",
-    ),
-    Mutant(
-        "any stream", "an edge takes pieces of all casts for those of its coordinator",
-        REPAIRS_ALONE, Hearing, "is_of", _any_stream, "casts", seeds=30, shown_by=24,
     ),
     Mutant(
         "a piece left out", "an edge does not read each sixteenth piece",

@@ -20,6 +20,7 @@ from antiphon.simulator.oracle import (
     locks,
     membership_agreement,
     membership_precision,
+    misconduct,
     needless,
     no_duplication,
     one_order,
@@ -52,7 +53,8 @@ PROPERTIES: tuple[Property, ...] = in_order(
     for file in (
         access, agreed, bounded, calls, causal, causes, choices, deliver_integrity, edges,
         fifo, initial_view,
-        local_monotonicity, locks, membership_agreement, membership_precision, needless, no_duplication,
+        local_monotonicity, locks, membership_agreement, membership_precision, misconduct, needless,
+        no_duplication,
         one_order, planned_stop, pressure, quorum, reliable, repairs, resilience, safe, same_view, sane_view,
         self_delivery, self_inclusion, standstill, steadiness, strangers, termination, time, transitional_set,
         transitional_signals, virtual_synchrony,

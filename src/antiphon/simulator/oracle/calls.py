@@ -27,7 +27,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
     by: dict[tuple[str, str], Record] = {}
     for record in trace.of(Event.EXECUTED):
         if record.call not in called or called[record.call].position > record.position:
-            yield at(record, f"{record.person} executed the call {record.call}, which nobody had made")
+            yield at(record, f"{record.person} executed the call {record.call}, which was never made")
         before = by.setdefault((record.person, record.call), record)
         if before is not record:
             yield _both(before, record, f"{record.person} executed the call {record.call} twice")
@@ -59,7 +59,7 @@ def _look_at_ends(
             work.checksum == record.checksum and work.position < record.position
             for work in executed[record.call]
         ):
-            yield at(record, f"the answer to {record.call} is of nobody who executed it")
+            yield at(record, f"the answer to {record.call} is from a session that did not execute it")
         before = answers.setdefault((record.call, record.peer), record)
         if before is not record:
             yield _both(before, record, f"the call {record.call} was answered twice")

@@ -107,9 +107,9 @@ def _judge(
         if not members.issuperset(waiting) or (holder and holder not in members):
             yield at(record, f"lock {name} is held or waited for by one who is no member")
         if holder in waiting or len(set(waiting)) < len(waiting):
-            yield at(record, f"somebody has lock {name} and waits for it, or waits twice")
+            yield at(record, f"a session holds lock {name} and waits for it, or waits twice")
         if not holder and waiting and view.has_quorum and term.before_signal < 0:
-            yield at(record, f"nobody has lock {name}, and some wait for it")
+            yield at(record, f"no session holds lock {name}, and some wait for it")
         had = (before or {}).get(name, NOBODY)
         if before is None or record.cause == "merge" or holder == had[1] or not holder:
             continue

@@ -42,9 +42,9 @@ def _look(trace: Trace) -> Iterator[Finding]:
                     what = f"daemon {daemon} was without a view for {pause_us} us, not {bound_us} at most"
                     yield Finding(what, (daemon,), (), (begun.position, record.position))
             case Event.TRANSSIG if bound_us:
-                yield at(record, "it had a transitional signal, though daemons were only told to stop")
+                yield at(record, "it had a transitional signal, although daemons only stopped on purpose")
             case Event.VIEW if bound_us and record.cause == "network":
-                yield at(record, "the network made a view, though daemons were only told to stop")
+                yield at(record, "the network made a view, although daemons only stopped on purpose")
 
 
 PROPERTIES = (Property(promises.PLANNED_STOP, _look),)

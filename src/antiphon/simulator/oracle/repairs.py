@@ -42,7 +42,7 @@ def _look(trace: Trace) -> Iterator[Finding]:
                 yield at(record, f"{record.daemon} asks for piece {record.place}, as another one just did")
             continue
         if record.peer and key not in asked:
-            yield at(record, f"{record.daemon} repairs piece {record.place}, for which nobody has asked")
+            yield at(record, f"{record.daemon} repairs piece {record.place}, which was not requested")
         asked.pop(key, None)
 
 

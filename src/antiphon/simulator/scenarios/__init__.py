@@ -26,6 +26,7 @@ from antiphon.simulator.scenarios import (
     locks,
     merge,
     narrow,
+    nonsense,
     poisoned,
     promises,
     refusals,
@@ -95,6 +96,7 @@ SCENARIOS: dict[str, Callable[[Random, int], Plan]] = {
     "rim": rim.rim,
     "casts": casts.casts,
     "keys": keys.keys,
+    "nonsense": nonsense.nonsense,
     "users": users.users,
 }
 

@@ -25,10 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["PROPERTIES", "Model", "Outcome", "Property", "Violation", "check", "check_tables"]
 
 PROPERTIES: tuple[Property, ...] = in_order((*MEMBERSHIP, *MESSAGES, *EDGES))
-LEFT_OUT = frozenset((promises.TIME, promises.NEEDLESS, promises.CHOICES, promises.REPAIRS, promises.SEALED))
+LEFT_OUT = frozenset(
+    (
+        promises.TIME, promises.NEEDLESS, promises.CHOICES, promises.REPAIRS, promises.SEALED,
+        promises.NONSENSE,
+    )
+)  # fmt: skip
 """Promises that the oracle alone checks: only a simulated run knows what the time was, that what a daemon
 does takes none (so that waiting for more than a member chose can be told from being busy), which edges asked
-one another for what, and what strangers send."""
+one another for what, and what strangers and broken daemons send."""
 WHOLE_EVENTS = 1_000_000
 """Up to so many events every table is one part, and properties are checked together: what each of many small
 tasks costs is then more than what it does."""

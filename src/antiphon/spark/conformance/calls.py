@@ -76,7 +76,7 @@ def _executions(marks: "DataFrame") -> "DataFrame":
         works,
         (
             F.coalesce(F.col("called.position") > F.col("position"), F.lit(True)),
-            _at(text("%s executed the call %s, which nobody had made", "person", "call")),
+            _at(text("%s executed the call %s, which was never made", "person", "call")),
         ),
         (
             F.col("first") < F.col("position"),
@@ -109,7 +109,10 @@ def _ends(marks: "DataFrame") -> "DataFrame":
             _at(text("%s has an end of %s, which it has not called", "person", "call")),
         ),
         (is_second, _at(text("the call %s ended although it was over", "call"), "end.position", "position")),
-        (is_answer & ~was_executed, _at(text("the answer to %s is of nobody who executed it", "call"))),
+        (
+            is_answer & ~was_executed,
+            _at(text("the answer to %s is from a session that did not execute it", "call")),
+        ),
         (
             is_answer & (F.col("first") < F.col("position")),
             _at(text("the call %s was answered twice", "call"), "first", "position"),

@@ -143,10 +143,10 @@ def _cases() -> "Iterator[tuple[Column, Column]]":
     )
     yield is_strange, at(text("lock %s is held or waited for by one who is no member", "name"))
     is_twice = F.array_contains(waiting, holder) | (F.size(F.array_distinct(waiting)) < F.size(waiting))
-    yield is_twice, at(text("somebody has lock %s and waits for it, or waits twice", "name"))
+    yield is_twice, at(text("a session holds lock %s and waits for it, or waits twice", "name"))
     yield (
         ~is_held & (F.size(waiting) > 0) & has_quorum & ~F.col("is_signalled"),
-        at(text("nobody has lock %s, and some wait for it", "name")),
+        at(text("no session holds lock %s, and some wait for it", "name")),
     )
     passes = (
         (is_change | F.col("was_member"))

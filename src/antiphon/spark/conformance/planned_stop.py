@@ -34,7 +34,7 @@ def _torn(model: Model, judged: "DataFrame") -> "DataFrame":
     seen = model.of(Event.TRANSSIG, Event.VIEW).where(is_torn).join(judged, "run")
     return findings(
         seen.where(F.col("position") > F.col("first_position")),
-        text("it had a %s of the network, though daemons were only told to stop", "event"),
+        text("it had a %s of the network, although daemons only stopped on purpose", "event"),
         processes=["process"],
         positions=["position"],
     )

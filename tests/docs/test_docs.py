@@ -12,46 +12,16 @@ from typing import Any
 
 import pytest
 import typer.main
-from msgspec import Struct
+from pages import FENCE, PAGES, Block, blocks_of, name_of
 
 import antiphon
 from antiphon import config
 from antiphon.cli import main
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PROGRAM_TIMEOUT_S = 60
 
-FENCE = re.compile(
-    r"(?:^<!--\s*not run:\s*(?P<reason>.*?)\s*-->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```\s*$",
-    re.DOTALL | re.MULTILINE,
-)
-
-
-class Block(Struct, frozen=True):
-    """A fenced block of a page."""
-
-    place: str
-    language: str
-    code: str
-    reason: str
-    """Why it is not run; empty if it is."""
-
-
-def blocks_of(page: str, name: str) -> list[Block]:
-    """The fenced blocks of a page, in order."""
-    return [
-        Block(
-            f"{name}:{page.count(chr(10), 0, found.start('code'))}",
-            found["language"],
-            found["code"],
-            found["reason"] or "",
-        )
-        for found in FENCE.finditer(page)
-    ]
-
-
-BLOCKS = [block for path in PAGES for block in blocks_of(path.read_text(), str(path.relative_to(ROOT)))]
+BLOCKS = [block for path in PAGES for block in blocks_of(path.read_text(), name_of(path))]
+LANGUAGES = {"ini", "json", "pycon", "python", "sh", "text", "toml", "yaml"}
 MODULES = [module.name for module in pkgutil.walk_packages(antiphon.__path__, "antiphon.")]
 
 
@@ -64,7 +34,19 @@ def chosen(language: str, holding: str = "") -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("block", chosen("python"))
+def programs_alone() -> list[Any]:
+    """The programs that need nothing else of their page; test_pages.py runs those that a reader saves."""
+    return [parameter for parameter in chosen("python") if not parameter.values[0].title]
+
+
+def test_every_block_says_what_it_is() -> None:
+    """Otherwise a block of shell commands could go unnoticed by the tests."""
+    assert [block.place for block in BLOCKS if block.language not in LANGUAGES] == []
+    fences = sum(len(re.findall("```", path.read_text())) for path in PAGES)
+    assert fences == 2 * len(BLOCKS), "a block is indented, or does not end"
+
+
+@pytest.mark.parametrize("block", programs_alone())
 def test_programs_in_the_documentation_run(block: Block, tmp_path: Path) -> None:
     if block.reason:
         pytest.skip(block.reason)
@@ -97,10 +79,7 @@ def test_examples_in_docstrings_are_true(name: str) -> None:
 def commands_in(page: str) -> set[tuple[str, ...]]:
     """The words after `antiphon` in the shell blocks and the code words of a page."""
     lines = [
-        line
-        for block in blocks_of(page, "")
-        if block.language in ("", "sh")
-        for line in block.code.splitlines()
+        line for block in blocks_of(page, "") if block.language == "sh" for line in block.code.splitlines()
     ]
     lines += re.findall(r"`([^`\n]+)`", FENCE.sub("", page))
     found = set()
@@ -123,7 +102,7 @@ def is_command(words: tuple[str, ...]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_commands_in_the_documentation_exist(path: Path) -> None:
     assert [shlex.join(words) for words in commands_in(path.read_text()) if not is_command(words)] == []
 
@@ -150,9 +129,9 @@ $ .venv/bin/antiphon demo --seconds 5 | head
 
 def test_blocks_are_found_with_their_place_and_reason() -> None:
     assert blocks_of(PAGE, "page.md") == [
-        Block("page.md:2", "python", "first()\n", ""),
-        Block("page.md:7", "python", "second()\n", "needs the network"),
-        Block("page.md:12", "sh", "$ .venv/bin/antiphon demo --seconds 5 | head\n", ""),
+        Block("page.md:2", "python", "first()\n"),
+        Block("page.md:7", "python", "second()\n", reason="needs the network"),
+        Block("page.md:12", "sh", "$ .venv/bin/antiphon demo --seconds 5 | head\n"),
     ]
 
 
