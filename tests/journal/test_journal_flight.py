@@ -106,6 +106,7 @@ def test_actions_are_listed_and_answer_in_json(served: Served, client: Any) -> N
     assert {action.type for action in client.list_actions()} == {
         "positions",
         "offset_at",
+        "offset_before",
         "anchor",
         "locate",
         "gaps",
@@ -115,6 +116,7 @@ def test_actions_are_listed_and_answer_in_json(served: Served, client: Any) -> N
         "journal": served.log.journal,
         "earliest": 0,
         "latest": 120,
+        "groups": ["tea", "milk"],
     }
 
 
@@ -187,6 +189,27 @@ def test_a_reader_gets_what_there_is(served: Served) -> None:
     assert journals.positions().latest == 130
     journals.close()
     assert journals.positions().latest == 130
+
+
+def test_a_reader_gets_the_columns_that_it_wants(served: Served, client: Any) -> None:
+    journals = readable([served.endpoint])
+    assert journals.offset_before(61_000) == 60
+    (batch,) = journals.read(3, 9, columns=["payload", "kind"])
+    assert batch.schema.names == ["payload", "kind"]
+    assert batch.column("payload").to_pylist() == [b"%d" % number for number in range(3, 9)]
+    ticket = flight.Ticket(b'{"start": 3, "end": 9, "columns": ["offset"]}')
+    assert client.do_get(ticket).read_all().schema.names == ["offset"], "the others are not sent"
+    with pytest.raises(UsageError, match="no column 'size': the columns of a journal are offset, kind"):
+        list(journals.read(3, 9, columns=["size"]))
+
+
+def test_groups_that_were_recorded_before_are_told(tmp_path: Path) -> None:
+    log = Log(tmp_path / "journal")
+    for group in ("tea", "coffee"):
+        log.append(rows_of(view(1, group)))
+    log.close()
+    with serving(tmp_path / "journal") as again:
+        assert readable([again.endpoint]).positions().groups == ("tea", "milk", "coffee")
 
 
 def test_gaps_are_found_without_reading_the_rest(served: Served) -> None:

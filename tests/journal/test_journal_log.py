@@ -181,6 +181,19 @@ def test_a_time_has_an_offset(tmp_path: Path) -> None:
     assert lookup.offset_at(log, 1_001) == 10
     assert lookup.offset_at(log, 61_000) == 60
     assert lookup.offset_at(log, 111_001) == log.latest == 120
+    assert lookup.offset_before(log, 1_000) == 0
+    assert lookup.offset_before(log, 1_001) == 10
+    assert lookup.offset_before(log, 61_001) == 70
+    assert lookup.offset_before(log, 1_000_000) == 120
+    log.close()
+
+
+def test_a_clock_that_was_set_back_hides_no_row(tmp_path: Path) -> None:
+    """Between the first row from a time on and the last one before it is whatever may have been then."""
+    log = Log(tmp_path, SMALL)
+    for number, time_us in enumerate((1_000, 9_000, 3_000, 8_000)):
+        log.append(rows_of(*bundle(10 * number, 10), time_us=time_us))
+    assert (lookup.offset_at(log, 2_000), lookup.offset_before(log, 4_000)) == (10, 30)
     log.close()
 
 

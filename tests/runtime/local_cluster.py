@@ -1,5 +1,6 @@
 """Daemons for the tests of this folder, each in a thread of the test's process."""
 
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +33,19 @@ def is_formed(places: Iterable[str], daemons: Sequence[str]) -> bool:
 def wait_formed(places: Sequence[str], daemons: Sequence[str]) -> None:
     """Until those who listen at `places` are in one view of exactly `daemons`."""
     wait_until(lambda: is_formed(places, daemons))
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        host = str(asking.getsockname()[0])
+    if host.startswith("127."):
+        pytest.skip("this machine has no address but loopback")
+    return host
 
 
 def with_spread(config: Config, directory: Path) -> Config:

@@ -62,7 +62,7 @@ def name_in(data: bytes, at: int) -> str:
 
 
 def name_field(name: str) -> bytes:
-    return name.encode("ascii").ljust(32, b"\0")
+    return name.encode("latin-1").ljust(32, b"\0")
 
 
 class Rejected(Exception):

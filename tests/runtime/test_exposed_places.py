@@ -1,11 +1,10 @@
 """Places that other machines may reach: plain only where the configuration says so; Spread's by address."""
 
-import socket
 from pathlib import Path
 
 import pytest
 from guarded import Authority, guarded, with_tls, write_token
-from local_cluster import Cluster
+from local_cluster import Cluster, own_address
 from msgspec import structs
 from raw_client import status, wait_until
 from spread_client import Rejected, SpreadClient
@@ -20,19 +19,6 @@ from antiphon.runtime.daemon import Daemon
 from antiphon.runtime.edge import EdgeDaemon
 from antiphon.runtime.local import local_config
 from antiphon.runtime.tls import Tls
-
-
-def own_address() -> str:
-    """An address of this machine that is not loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
-        except OSError:
-            pytest.skip("this machine has no address but loopback")
-        host = str(probe.getsockname()[0])
-    if host.startswith("127."):
-        pytest.skip("this machine has no address but loopback")
-    return host
 
 
 def with_places(config: Config, *places: str, security: Security, spread: tuple[str, ...] = ()) -> Config:

@@ -49,6 +49,7 @@ def test_a_broken_promise_is_told_and_kept(
     text = capsys.readouterr().out
     assert f"property 2.2 self inclusion broken in {trace.run}: installed a view of" in text
     assert f"  processes: {process}\n" in text
+    assert "  1 violation in 1 run\n" in text
     assert text.endswith("broken: 2.2 self inclusion\n")
     lines = (tmp_path / "out" / "verdict.jsonl").read_text().splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]

@@ -11,6 +11,7 @@ from page_reader import looked_at
 from stories import MS, Story
 
 from antiphon.cli import main
+from antiphon.cli.report import _told
 from antiphon.simulator.run import run_seed
 from antiphon.spark.report.figures import Link, OneWays, Report, Stage
 from antiphon.spark.report.job import report_of
@@ -60,13 +61,27 @@ def killed() -> Story:
 
 
 def links() -> Story:
-    """Samples of a link in two views, by both of its ends."""
+    """Samples of a link in two views, by both of its ends. Half of what was sent again in the first view came
+    twice; in the second nothing was, and its sender was looked at last."""
     story = Story("links")
-    for view, samples in ((1, ((10, 1, 9), (100, 20, 110))), (2, ((50, 0, 50),))):
-        for place, (packets, resent, received) in enumerate(samples):
-            counters = {"packets": packets, "resent": resent, "round_trip_us": 4_000}
-            story.note(place, Event.LINK, "d0", peer="d1", daemon_view=view, link=counters)
-            story.note(place, Event.LINK, "d1", peer="d0", daemon_view=view, link={"received": received})
+    for view, samples in ((1, ((10, 1, 10, 0), (100, 20, 110, 10))), (2, ((50, 0, 41, 0),))):
+        for place, (packets, resent, received, duplicates) in enumerate(samples):
+            sent = {"packets": packets, "resent": resent, "round_trip_us": 4_000}
+            came = {"received": received, "duplicates": duplicates}
+            story.note(place, Event.LINK, "d1", peer="d0", daemon_view=view, link=came)
+            story.note(place + 0.9, Event.LINK, "d0", peer="d1", daemon_view=view, link=sent)
+    return story
+
+
+def stopped() -> Story:
+    """Three ends of daemons: one was told to, and starts again; one was not; one was killed, and is back."""
+    story = Story("stopped", live=True)
+    for daemon, ends in (("d0", (Event.STOP, Event.CRASH)), ("d1", (Event.CRASH,)), ("d2", ())):
+        story.note(0, Event.RECOVER, daemon, incarnation=1)
+        story.states(daemon, (0, "seg", "started"), (10, "op", "installed"), (100, "statetrans", "leaving"))
+        for end in ends:
+            story.note(120, end, daemon, incarnation=1)
+        story.note(200, Event.RECOVER, daemon, incarnation=2)
     return story
 
 
@@ -90,7 +105,7 @@ def clients() -> Story:
 def report(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Report:
     """All stories in one folder: a report is many jobs, and one is enough to look at."""
     folder = tmp_path_factory.mktemp("stories")
-    for story in (way(), churn(), killed(), links(), clocks(), clients()):
+    for story in (way(), churn(), killed(), stopped(), links(), clocks(), clients()):
         story.trace.write(folder)
     return report_of(spark, folder)
 
@@ -145,7 +160,7 @@ def test_pauses_begin_with_the_loss_of_the_view_and_end_with_whole_groups(report
         "found": (130 * MS, 30 * MS, "gop"),
         "silence": (300 * MS, 90 * MS, "crash"),
     }
-    assert report.pauses_count == 5
+    assert report.pauses_count == 5 + 6  # those of `churn` and `killed`, and of `stopped`
     assert only(report.pauses_by_reason, name="restarted").deliveries == 2
     view = only(report.installations, run="churn")
     assert (view.view, view.members, view.reasons, view.installed_at) == (2, ("d0", "d1"), ("found",), 1)
@@ -162,9 +177,24 @@ def test_a_daemon_that_was_killed_is_down_from_its_last_sign_of_life(report: Rep
 
 def test_counters_of_links_are_added_up_over_views(report: Report) -> None:
     worst = report.links[0]
-    assert worst == Link("links", "d0", "d1", 150, 20, 160, 0, 0, 4_000.0)
+    assert worst == Link("links", "d0", "d1", 150, 20, 151, 10, 0, 4_000.0)
     assert (worst.sent, worst.lost) == (170, 10)
     assert report.links_count == 2
+
+
+def test_nothing_is_lost_because_the_ends_were_looked_at_one_after_the_other() -> None:
+    assert Link("live", "d0", "d1", 2_100, 0, 2_028, 0, 0, 60.0).lost == 0
+    assert Link("live", "d0", "d1", 2_000, 3, 2_100, 1, 0, 60.0).lost == 2
+    assert Link("live", "d0", "ring d0-d1", 2_100, 0, -1, 0, 0, 60.0).lost is None
+
+
+def test_a_planned_stop_is_no_crash(report: Report) -> None:
+    run = only(report.runs, name="stopped")
+    assert (run.stops, run.crashes) == (1, 2)
+    ended = {one.daemon: one.ended for one in report.pauses if one.run == "stopped" and one.start_us}
+    assert ended == {"d0": "stop", "d1": "crash", "d2": "crash"}
+    assert only(report.runs, name="churn").crashes == 1
+    assert "planned stop" in page_of(report)
 
 
 def test_clocks_that_disagree_are_told(report: Report) -> None:
@@ -222,6 +252,11 @@ def test_the_command_writes_one_page_that_needs_nothing_else(
     assert tags.seen["table"] > 8
     assert tags.seen["svg"] == tags.seen["desc"] > 16
     assert page.count('class="wide"') == page.count('class="narrow"') > 8
+
+
+def test_one_run_is_no_runs(report: Report) -> None:
+    assert _told([only(report.runs, name="way")]) == "1 run, 4 messages"
+    assert _told(report.runs[:2]).startswith("2 runs, ")
 
 
 def test_names_from_traces_are_only_text(report: Report) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark import TaskContext
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 from recorded_groups import Room, numbered, room
@@ -270,6 +271,52 @@ def test_what_cannot_be_written_is_told(spark: Any, place: Room) -> None:
         writer(frame, place).save()
     with pytest.raises(AnalysisException, match="cannot be overwritten"):
         writer(frame, place, group="tea").mode("overwrite").save()
+
+
+def test_a_dead_address_is_told_once(spark: Any, tmp_path: Path) -> None:
+    """No part fails for Spark, which would try each of them four times and show its traceback each time."""
+    frame = spark.range(8).selectExpr("cast(id as string) as payload").repartition(5)
+    options = {"address": f"unix:{tmp_path}/none", "group": "tea", "timeoutSeconds": "0.3"}
+    told = r"no daemon took the messages within 0.3 s: .*\(\d of 5 parts were not written\)"
+    context = spark.sparkContext
+    context.setJobGroup("dead", "writes to a dead address")
+    try:
+        with pytest.raises(AnalysisException, match=told):
+            frame.write.format("antiphon").options(**options).mode("append").save()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+        context.setLocalProperty("spark.job.description", None)
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("dead")]
+    stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+    assert sum(stage.numFailedTasks for stage in stages if stage) == 0
+
+
+def test_a_stream_to_a_dead_address_is_told_once(spark: Any, tmp_path: Path) -> None:
+    """And its batch is not taken for written."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "rows.txt").write_text("one\n")
+    rows = spark.readStream.schema("value string").text(str(tmp_path / "in")).selectExpr("value as payload")
+    query = to_group(rows, f"unix:{tmp_path}/none", "tea").option("timeoutSeconds", "0.3")
+    running = query.option("checkpointLocation", tmp_path / "checkpoint").trigger(availableNow=True).start()
+    with pytest.raises(
+        StreamingQueryException, match=r"took the messages .* \(1 of 1 parts were not written\)"
+    ):
+        running.awaitTermination(120)
+    assert not list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+
+
+@pytest.mark.parametrize(
+    ("master", "attempt", "is_last"),
+    [("local[2,4]", 0, True), ("spark://a:7077", 0, False), ("spark://a:7077", 3, True), (None, 3, True)],
+)
+def test_on_a_cluster_another_machine_may_have_a_daemon(
+    master: str | None, attempt: int, is_last: bool
+) -> None:
+    context = TaskContext()
+    context._localProperties = {} if master is None else {"spark.master": master}
+    context._attemptNumber = attempt
+    assert sink._is_last(context) is is_last
 
 
 def test_a_stream_of_rows_is_delivered_once_although_a_batch_is_repeated(

@@ -1,5 +1,6 @@
 """`spark.read` and `spark.readStream` of journals."""
 
+import json
 import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -149,6 +150,24 @@ def test_a_range_and_groups_can_be_chosen(spark: Any, journal: RunningJournal) -
     assert read(spark, journal, start="2100-01-01T00:00:00Z").count() == 0
 
 
+def test_a_group_that_is_not_recorded_is_told(spark: Any, journal: RunningJournal, tmp_path: Path) -> None:
+    told = "the journal has no rows of group nwes; it records tea, news"
+    with pytest.raises(AnalysisException, match=told):
+        read(spark, journal, groups="tea,nwes").count()
+    with pytest.raises(StreamingQueryException, match=told):
+        run(spark, journal, tmp_path, groups="nwes")
+
+
+def test_a_dead_address_is_told_in_one_line(spark: Any) -> None:
+    """And not through which functions of ours it was found out."""
+    rows = spark.read.format("antiphon").options(endpoint="127.0.0.1:1", timeoutSeconds="0.3").load()
+    with pytest.raises(AnalysisException) as error:
+        rows.count()
+    text = str(error.value)
+    assert "no journal answered within 0.3 s: grpc://127.0.0.1:1: cannot connect: Connection refused" in text
+    assert "places.py" not in text
+
+
 # Streams --------------------------------------------------------------------------------------------------
 
 
@@ -163,6 +182,17 @@ def test_a_stream_goes_on_where_it_ended(spark: Any, place: Room, tmp_path: Path
     run(spark, journal, tmp_path)
     run(spark, journal, tmp_path)
     assert payloads(spark.read.parquet(str(tmp_path / "table"))) == numbered(0, 1_500)
+
+
+def test_a_query_tells_how_far_behind_it_is(spark: Any, place: Room, tmp_path: Path) -> None:
+    journal = place.journal("behind", "behind")
+    place.send("behind", numbered(0, 500))
+    journal.wait_for(b"499")
+    query = run(spark, journal, tmp_path, maxRowsPerTrigger=200)
+    sources = [json.loads(progress.json)["sources"][0] for progress in query.recentProgress]
+    latest = [source["latestOffset"] for source in sources]
+    assert [(one["offset"], one["behind"]) for one in latest] == [(501, 301), (501, 101), (501, 0)]
+    assert [source["endOffset"]["offset"] for source in sources] == [200, 400, 501]
 
 
 def test_a_batch_without_its_commit_is_run_again_and_is_the_same(

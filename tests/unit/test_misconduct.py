@@ -10,11 +10,13 @@ from antiphon import config, limits
 from antiphon.config import DaemonConfig, LinkConfig, SiteConfig
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.node import Node
+from antiphon.core.ordering.stability import stamp_after
 from antiphon.core.sealing.keys import Keys
 from antiphon.core.sealing.seal import Sealing
 from antiphon.errors import BadPacket, Nonsense
 from antiphon.simulator.babble import nonsense
 from antiphon.wire import packet
+from antiphon.wire.membership import Proposal
 from antiphon.wire.packet import PacketKind
 
 ENOUGH = limits.NONSENSE_MAX
@@ -98,6 +100,30 @@ def test_nonsense_of_a_daemon_that_is_out_already_makes_the_time_no_longer() -> 
     [(_, remaining_us)] = world.nodes[0].membership.exclusions.current(world.now_us).values()
     assert remaining_us == OUT_US, "it begins anew"
     assert reasons(world.nodes[0]).count(Reason.NONSENSE) == 1, "there was no view to lose"
+
+
+def test_nonsense_of_a_daemon_that_is_out_is_not_the_fault_of_its_receiver() -> None:
+    """None of the members of the view has sent any."""
+    world = whole_world(1, 1, 1)
+    say(world, 2, 0, ENOUGH)
+    world.run(OUT_US // 2)
+    say(world, 2, 0, ENOUGH)
+    assert list(left_out(world.nodes[0], world.now_us)) == [2]
+    world.run(OUT_US // 2)
+    assert members(world) == [(0, 1), (0, 1), (2,)]
+
+
+def test_a_view_with_a_daemon_that_is_left_out_is_not_kept() -> None:
+    """It proposes one itself, or somebody who does not know yet."""
+    world = whole_world(1, 1)
+    node, view = world.nodes[0], world.nodes[0].view
+    say(world, 1, 0, ENOUGH)
+    proposal = Proposal.of(stamp_after(node.clock, 0), view.members, view.incarnations, view.links)
+    node.membership.receive_proposal(1, proposal, world.now_us)
+    assert node.membership.standing.forming is None
+    record = node.membership.rounds.current
+    assert record is not None and record.reason is Reason.NONSENSE
+    assert node.membership.standing.promised == proposal.id, "others learn that it goes on without them"
 
 
 def test_what_came_long_ago_does_not_count() -> None:

@@ -1,5 +1,6 @@
 """Plots: values are where they belong, and what is written can be read."""
 
+import itertools
 import re
 from typing import Any
 
@@ -136,6 +137,30 @@ def test_marks_are_at_their_values_by_factors() -> None:
     across = [float(given["x"] or "") for tag, given in reader.places if tag == "use"]
     a_high, b_high, a_low, b_low = across
     assert b_high == b_low == pytest.approx((a_low + a_high) / 2, abs=0.2)
+
+
+def test_equal_marks_are_rings_around_one_another() -> None:
+    chart = RangeChart("t", MARKS, [Range("a", (100.0, 100.0, 100.0, 100.0))], "x", str)
+    reader = looked_at(draw(chart, WIDE_PX))
+    hints = reader.texts_of("title")[1:]
+    assert hints == [f"a: {name} 100.0" for name in reversed(MARKS)]  # the last one is on top
+    dots = [
+        given["d"] or "" for tag, given in reader.places if tag == "path" and "C" in (given.get("d") or "")
+    ]
+    outlines = [[float(number) for number in re.findall(r"-?[\d.]+", dot)] for dot in dots]
+    sizes = [max(outline) - min(outline) for outline in outlines]
+    assert len(sizes) == len(MARKS)
+    assert all(larger - smaller > 2 for larger, smaller in itertools.pairwise(sizes))
+
+
+def test_a_line_below_another_one_is_wider() -> None:
+    points = ((0.0, 1.0), (1e6, 9.0))
+    chart = LineChart("t", (Line("sent", points), Line("delivered", points)), AXES, (duration, count))
+    styles = [given.get("style") or "" for _, given in looked_at(draw(chart, WIDE_PX)).places]
+    found = [re.search(r"stroke: var\(--(blue|amber)\).*stroke-width: ([\d.]+)", style) for style in styles]
+    (below, wide), (above, thin) = [one.groups() for one in found if one]
+    assert (below, above) == ("amber", "blue")
+    assert float(wide) > float(thin) + 1
 
 
 def test_parts_of_bars_follow_one_another() -> None:

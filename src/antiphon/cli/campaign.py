@@ -8,9 +8,10 @@ import typer
 
 from antiphon.cli.options import Json, Master, make_folder
 from antiphon.cli.runs import SUMMARY_LINES, coverage_of, seed_range, told_of
-from antiphon.cli.screen import progress
+from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
 from antiphon.plots.page import need_libraries
+from antiphon.words import counted
 
 if TYPE_CHECKING:
     from antiphon.spark.campaign.job import Result
@@ -71,8 +72,9 @@ def campaign(
     check_campaign(plan)
     need_libraries("spark")
     make_folder(folder)
-    spark = spark_session("antiphon campaign", master)
-    with progress(f"simulating and checking {scenario}", steps_of(plan)) as advance:
+    with working("starting Spark", 15, in_logs=True):
+        spark = spark_session("antiphon campaign", master)
+    with progress(f"simulating and checking {scenario}", steps_of(plan), in_logs=True) as advance:
         result = run_campaign(spark, plan, advance)
     report = _report(result)
     Folder(folder).finish(page_of(result), report)
@@ -115,14 +117,18 @@ def _report(result: "Result") -> dict[str, Any]:
 
 def _print(report: dict[str, Any], result: "Result", folder: Path) -> None:
     lines = [
-        "{scenario}: {seeds:,} seeds of {sites_min} to {sites_max} sites, {daemons_min} to {daemons_max} "
+        "{scenario}: {all_seeds} of {sites_min} to {sites_max} sites, {daemons_min} to {daemons_max} "
         "daemons; {resumed:,} were there already",
         *SUMMARY_LINES,
         "{packets:,} packets, {lost:,} lost, {duplicated:,} duplicated, {virtual_s:,.1f} s of virtual time",
-        "{checked:,} runs checked on Spark, {events_checked:,} events this time; {cells:,} cells of coverage",
+        "{all_checked} checked on Spark, {events_checked:,} events this time; {cells:,} cells of coverage",
     ]
+    counts = {
+        "all_seeds": counted(report["seeds"], "seed"),
+        "all_checked": counted(report["checked"], "run"),
+    }
     for line in lines:
-        print(line.format(**report))
+        print(line.format(**report, **counts))
     for one in result.failures[:_SHOWN]:
         oracle, spark = (", ".join(found) or "clean" for found in (one.oracle, one.spark))
         print(f"seed {one.seed}: oracle: {oracle}; Spark: {spark}")
@@ -131,7 +137,7 @@ def _print(report: dict[str, Any], result: "Result", folder: Path) -> None:
         print(f"  repeat: {one.repeat}")
     if result.failures:
         disputed = f"; the judges disagree on {len(result.disputes):,}" if result.disputes else ""
-        print(f"FAILED in {len(result.failures):,} seeds{disputed}")
+        print(f"FAILED in {counted(len(result.failures), 'seed')}{disputed}")
     else:
         print("every property was kept, and both judges agree")
     print(f"page: {folder / 'campaign.html'}")

@@ -16,6 +16,7 @@ from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
 from antiphon.extras import how_to_get
 from antiphon.short_views import with_short_views
+from antiphon.words import counted
 
 if TYPE_CHECKING:
     from antiphon.spark.conformance import Outcome, Property
@@ -71,9 +72,9 @@ def check(
         raise UsageError(f"this needs PySpark: {how_to_get('spark')}") from None
 
     wanted = _wanted(conformance.PROPERTIES, properties or [])
-    with working("starting Spark", 15):
+    with working("starting Spark", 15, in_logs=True):
         spark = spark_session("antiphon check", master, _settings(folder) if is_local else {})
-    with _work_folder(out) as work, progress(f"checking {folder}", len(wanted)) as advance:
+    with _work_folder(out) as work, progress(f"checking {folder}", len(wanted), in_logs=True) as advance:
         outcomes = conformance.check(spark, _absolute(folder), work, wanted, lambda outcome: advance(1))
         if out is not None and "://" not in out:
             Path(out, _VERDICT).write_text("\n".join(_lines(outcomes)) + "\n", encoding="utf-8")
@@ -147,7 +148,7 @@ def _told(outcomes: "list[Outcome]") -> Iterator[str]:
     for outcome in outcomes:
         verdict = "kept" if outcome.checked else "nothing to check"
         if outcome.runs:
-            verdict = f"{outcome.violations:,} violations in {outcome.runs:,} runs"
+            verdict = f"{counted(outcome.violations, 'violation')} in {counted(outcome.runs, 'run')}"
         yield f"{outcome.number:>8} {outcome.title:<40} {outcome.checked:>13,} events  {verdict}"
     for outcome in outcomes:
         runs = list(dict.fromkeys(violation.run for violation in outcome.told))[:_DETAILED_RUNS]
@@ -155,7 +156,7 @@ def _told(outcomes: "list[Outcome]") -> Iterator[str]:
             told = next(violation for violation in outcome.told if violation.run == run)
             yield with_short_views(str(told))
         if outcome.runs > len(runs):
-            yield f"... and in {outcome.runs - len(runs):,} more runs"
+            yield f"... and in {counted(outcome.runs - len(runs), 'more run')}"
     broken = [outcome.name for outcome in outcomes if outcome.violations]
     idle = sum(not outcome.checked for outcome in outcomes)
     kept = f"every property was kept; {idle} had nothing to check" if idle else "every property was kept"

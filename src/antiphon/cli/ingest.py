@@ -49,16 +49,16 @@ def ingest(
         look_for_traces(folder)
     if "://" not in out:
         out = str(Path(out).absolute())
-    with working("starting Spark", 15):
+    with working("starting Spark", 15, in_logs=True):
         spark = spark_session("antiphon ingest", master)
     from antiphon.spark.tables import ingest_folder, ingest_journal
 
     found = []
     if folder is not None:
-        with working(f"reading {folder}", 30):
+        with working(f"reading {folder}", 30, in_logs=True):
             found += ingest_folder(spark, folder, out)
     if endpoint:
-        with working(f"reading {endpoint}", 30):
+        with working(f"reading {endpoint}", 30, in_logs=True):
             found += ingest_journal(spark, endpoint, out, groups, start)
     for one in found:
         if json:

@@ -1,7 +1,8 @@
 """The verb `report`: what traces tell about latency, throughput, views and links, as one page."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -10,6 +11,10 @@ from antiphon.cli.options import Json, Master, look_for_traces, make_folder
 from antiphon.cli.screen import progress, working
 from antiphon.errors import UsageError
 from antiphon.plots.page import need_libraries
+from antiphon.words import counted
+
+if TYPE_CHECKING:
+    from antiphon.spark.report.figures import Run
 
 
 def report(
@@ -44,16 +49,20 @@ def report(
     look_for_traces(folder)
     need_libraries("spark")
     make_folder(out.parent)
-    with working("starting Spark", 15):
+    with working("starting Spark", 15, in_logs=True):
         spark = spark_session("antiphon report", master)
     from antiphon.spark.report.job import STEPS, report_of
     from antiphon.spark.report.page import page_of
 
-    with progress("report", STEPS) as advance:
+    with progress(f"reporting on {folder}", STEPS, in_logs=True) as advance:
         found = report_of(spark, folder, run or (), lambda what: advance(1))
     out.write_text(page_of(found, title), encoding="utf-8")
     if json:
         print(msgspec.json.encode(found).decode())
     else:
-        sent = sum(one.sent for one in found.runs)
-        print(f"{len(found.runs):,} runs, {sent:,} messages: {out}")
+        print(f"{_told(found.runs)}: {out}")
+
+
+def _told(runs: "Sequence[Run]") -> str:
+    """How much was reported on."""
+    return f"{counted(len(runs), 'run')}, {counted(sum(run.sent for run in runs), 'message')}"

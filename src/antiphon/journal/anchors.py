@@ -20,6 +20,7 @@ from msgspec import Struct
 from antiphon.errors import UsageError
 from antiphon.journal.schema import MESSAGE, VIEW
 from antiphon.service import Service
+from antiphon.wire.decoding import NOT_A_VALUE
 
 ORDERED = pa.array([service.name.lower() for service in Service if service.is_ordered])
 
@@ -55,7 +56,7 @@ def anchor_from(value: object) -> Anchor:
         if isinstance(value, str | bytes):
             return msgspec.json.decode(value, type=Anchor)
         return msgspec.convert(value, Anchor)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except NOT_A_VALUE as error:
         raise UsageError(f"not an anchor: {error}") from None
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from antiphon.errors import UsageError
 from antiphon.journal.errors import JournalError
 from antiphon.journal.segment import replace_file
+from antiphon.wire.decoding import NOT_A_VALUE
 
 _LOCK = "lock"
 _IDENTITY = "journal.json"
@@ -73,7 +74,7 @@ class Folder:
             return None
         try:
             identity = msgspec.json.decode(data, type=Identity)
-        except msgspec.DecodeError as error:
+        except NOT_A_VALUE as error:
             raise JournalError(f"{self.path / _IDENTITY} cannot be read: {error}") from None
         if identity.format != _FORMAT:
             raise JournalError(f"{self.path} has format {identity.format}, which this program does not know")
@@ -114,7 +115,7 @@ def read_endpoint(path: Path) -> Endpoint:
     """Where the journal with this folder serves, according to the folder."""
     try:
         return msgspec.json.decode((path / _ENDPOINT).read_bytes(), type=Endpoint)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NOT_A_VALUE):
         raise JournalError(f"no journal serves {path}") from None
 
 

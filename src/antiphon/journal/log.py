@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from antiphon.journal.errors import JournalError
 from antiphon.journal.folder import Endpoint, Folder, new_journal, this_boot
-from antiphon.journal.recovery import last_state, recover
+from antiphon.journal.recovery import groups_of, last_state, recover
 from antiphon.journal.rows import Rows
 from antiphon.journal.sealing import END_OF_STREAM, seal_batch, start_of_stream
 from antiphon.journal.segment import (
@@ -95,6 +95,8 @@ class Log:
         """What the recovery had to cut off, in words."""
         self.before = last_state(recovered.segments)
         """What the journal was a member of when the last row was written."""
+        self.groups_before = groups_of(recovered.segments, self.before)
+        """The groups that its rows may be of, as far as they were written before this start."""
         self.was_clean = known is None or known.is_clean
         self.state = self.before
         """What it is a member of now; stands at the start of each new segment."""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from antiphon import limits
+from antiphon.errors import UsageError
 from antiphon.journal.anchors import Anchor, first_anchor, last_anchor, offset_in
 from antiphon.journal.errors import JournalError, NoSuchPlace, OffsetsRemoved
 from antiphon.journal.log import Log
@@ -34,14 +35,16 @@ class Positions(Struct, frozen=True):
     journal: str
     earliest: int
     latest: int
+    groups: tuple[str, ...] = ()
+    """The groups that it records, or has recorded; none if that is not known."""
 
 
-def positions(log: Log) -> Positions:
-    """What the log has at this moment."""
+def positions(log: Log, groups: Sequence[str] = ()) -> Positions:
+    """What the log has at this moment, and the groups: those that are recorded now, and those of before."""
     segments = log.segments()
-    if not segments:
-        return Positions(log.journal, log.latest, log.latest)
-    return Positions(log.journal, segments[0].first_offset, segments[-1].next_offset)
+    first = segments[0].first_offset if segments else log.latest
+    last = segments[-1].next_offset if segments else log.latest
+    return Positions(log.journal, first, last, tuple(dict.fromkeys((*groups, *log.groups_before))))
 
 
 def check_range(log: Log, start: int, end: int) -> None:
@@ -55,12 +58,20 @@ def check_range(log: Log, start: int, end: int) -> None:
         raise _removed(log, start)
 
 
-def read(log: Log, start: int, end: int, groups: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def read(
+    log: Log,
+    start: int,
+    end: int,
+    groups: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """The rows with offsets from `start` up to `end`, in order, in batches of a good size.
 
-    With `groups`, only what was sent to one of these groups, their views and signals, and every gap.
+    With `groups`, only what was sent to one of these groups, their views and signals, and every gap. With
+    `columns`, only these, in this order.
     """
     check_range(log, start, end)
+    schema = schema_of(columns)
     segments = [part for part in log.segments() if part.next_offset > start and part.first_offset < end]
     wanted = None if groups is None else pa.array(groups, pa.string())
 
@@ -69,8 +80,23 @@ def read(log: Log, start: int, end: int, groups: Sequence[str] | None = None) ->
             for _, part in _blocks(log, segment, start, end):
                 yield from part()
 
-    found = map(_with_sane_times, batches())
-    return _gathered(found if wanted is None else (_of_groups(batch, wanted) for batch in found))
+    def chosen(batch: pa.RecordBatch) -> pa.RecordBatch:
+        sane = _with_sane_times(batch)
+        rows = sane if wanted is None else _of_groups(sane, wanted)
+        return rows if columns is None else rows.select(schema.names)
+
+    return _gathered(map(chosen, batches()), schema)
+
+
+def schema_of(columns: Sequence[str] | None) -> pa.Schema:
+    """The schema of these columns, or of all of them; UsageError if a journal has no such column."""
+    if columns is None:
+        return SCHEMA
+    unknown = [name for name in columns if name not in COLUMN]
+    if unknown or not columns or len(set(columns)) < len(columns):
+        what = f"no column {unknown[0][:40]!r}" if unknown else "each column once, and at least one"
+        raise UsageError(f"{what}: the columns of a journal are {', '.join(SCHEMA.names)}")
+    return pa.schema([SCHEMA.field(name) for name in columns])
 
 
 def gaps(log: Log, start: int, end: int) -> list[int]:
@@ -102,6 +128,26 @@ def offset_at(log: Log, time_us: int) -> int:
                 if len(offsets):
                     return int(offsets[0].as_py())
     return log.latest
+
+
+def offset_before(log: Log, time_us: int) -> int:
+    """One past the last offset that was delivered before a time; the start of the log if there is none.
+
+    It may be more than `offset_at` the same time: the journal's clock may have been set back in between.
+    """
+    for segment in reversed(log.segments()):
+        if segment.first_us >= time_us:
+            continue
+        blocks = list(_blocks(log, segment, segment.first_offset, segment.next_offset))
+        for block, batches in reversed(blocks):
+            if block.first_us >= time_us:
+                continue
+            for batch in reversed(list(batches())):
+                early = pc.less(batch.column("delivered").cast(pa.int64()), time_us)
+                offsets = batch.column("offset").filter(early)
+                if len(offsets):
+                    return int(offsets[-1].as_py()) + 1
+    return log.earliest
 
 
 def anchor(log: Log, offset: int) -> Anchor:
@@ -216,7 +262,7 @@ def _of_groups(batch: pa.RecordBatch, wanted: pa.StringArray) -> pa.RecordBatch:
     return batch.filter(keep)
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The same rows in batches that are neither tiny nor, because of this, larger than they were; what comes
     before an error is handed out before it is."""
     waiting: list[pa.RecordBatch] = []
@@ -226,21 +272,21 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if not batch.num_rows:
                 continue
             if rows and (rows + batch.num_rows > BATCH_ROWS or size_bytes + batch.nbytes > BATCH_BYTES):
-                yield _joined(waiting)
+                yield _joined(waiting, schema)
                 waiting, rows, size_bytes = [], 0, 0
             waiting.append(batch)
             rows += batch.num_rows
             size_bytes += batch.nbytes
     except JournalError:
         if waiting:
-            yield _joined(waiting)
+            yield _joined(waiting, schema)
         raise
     if waiting:
-        yield _joined(waiting)
+        yield _joined(waiting, schema)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    table = pa.Table.from_batches(batches, schema=SCHEMA).combine_chunks()
+    table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
     return table.to_batches()[0]

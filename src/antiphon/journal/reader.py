@@ -10,6 +10,7 @@ to the workers of a cluster.
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -31,6 +32,7 @@ from antiphon.journal.guard import AUTHORIZATION, BEARER, is_local, read_pem
 from antiphon.journal.lookup import Positions
 from antiphon.journal.server import CODES, Complaint, Question, Ticket, check_endpoint
 from antiphon.runtime.credentials import CredentialFiles, files_of_environment
+from antiphon.wire.decoding import NOT_A_VALUE
 
 PATIENCE_S = 30.0
 BUSY_PATIENCE = 10
@@ -44,6 +46,8 @@ STREAM_S = 300.0
 
 BROKEN = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightInternalError)
 """What a stream ends with when its server goes away."""
+
+_CANNOT_CONNECT = re.compile(r"Failed to connect to remote host: ([^.;]+)")
 
 _Answer = TypeVar("_Answer")
 
@@ -94,6 +98,12 @@ class Journals:
         """The first offset delivered at or after a Unix time in microseconds; the end if there is none
         yet."""
         return int(self._ask("offset_at", Question(journal, time_us=time_us), dict[str, int])["offset"])
+
+    def offset_before(self, time_us: int, *, journal: str | None = None) -> int:
+        """One past the last offset delivered before a Unix time in microseconds; the start if there is
+        none."""
+        answer = self._ask("offset_before", Question(journal, time_us=time_us), dict[str, int])
+        return int(answer["offset"])
 
     def anchor(self, offset: int, *, journal: str | None = None) -> Anchor:
         """What names the place just before `offset` in every journal of the same groups."""
@@ -147,9 +157,16 @@ class Journals:
     # Rows -------------------------------------------------------------------------------------------------
 
     def read(
-        self, start: int, end: int, groups: Sequence[str] | None = None, *, journal: str | None = None
+        self,
+        start: int,
+        end: int,
+        groups: Sequence[str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        journal: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows from `start` up to `end`, in order; with `groups`, those of these groups and the gaps.
+        """The rows from `start` up to `end`, in order; with `groups`, those of these groups and the gaps;
+        with `columns`, these only.
 
         A connection that breaks is made again, and the reading goes on after the last row that came, in the
         same journal. JournalError if that journal does not come back.
@@ -157,14 +174,19 @@ class Journals:
         if journal is None:
             journal = self.positions().journal
         wanted = None if groups is None else tuple(groups)
+        chosen = None if columns is None else tuple(columns)
+        # The offset comes in any case: it tells where to go on when a connection breaks.
+        sent = None if chosen is None else tuple(dict.fromkeys((*chosen, "offset")))
         give_up_s = time.monotonic() + self.patience_s
         wait_s = FIRST_WAIT_S
         while start < end:
             try:
-                for batch in self._patiently(partial(self._stream, Ticket(start, end, journal, wanted))):
+                for batch in self._patiently(
+                    partial(self._stream, Ticket(start, end, journal, wanted, sent))
+                ):
                     if not batch.num_rows:
                         continue
-                    yield batch
+                    yield batch if chosen is None else batch.select(list(chosen))
                     start = int(batch.column("offset")[-1].as_py()) + 1
                     give_up_s, wait_s = time.monotonic() + self.patience_s, FIRST_WAIT_S
                 return
@@ -209,7 +231,7 @@ class Journals:
                         deadline_s = began_s + BUSY_PATIENCE * self.patience_s
                     else:
                         self._forget(endpoint)
-                    failures.append(f"{endpoint}: {str(error).splitlines()[0][:200]}")
+                    failures.append(f"{endpoint}: {_reason(error)}")
             if other is not None and not failures:
                 raise other
             if time.monotonic() + wait_s > deadline_s:
@@ -285,6 +307,13 @@ class _Stream:
             raise _error(error) from None
 
 
+def _reason(error: Any) -> str:
+    """Why an endpoint does not answer, without the layers that told it one another."""
+    first = str(error).splitlines()[0]
+    found = _CANNOT_CONNECT.search(first)
+    return f"cannot connect: {found[1]}" if found else first[:200]
+
+
 def _is_busy(error: Any) -> bool:
     """Whether a server has as many readers as it may have."""
     return isinstance(error, flight.FlightUnavailableError) and "busy, try again" in str(error)
@@ -294,7 +323,7 @@ def _error(error: Any) -> Exception:
     """The error that the server had."""
     try:
         complaint = msgspec.json.decode(error.extra_info, type=Complaint)
-    except msgspec.DecodeError:
+    except NOT_A_VALUE:
         return JournalError(str(error).splitlines()[0])
     kind = CODES.get(complaint.code, JournalError)
     if kind is OffsetsRemoved:

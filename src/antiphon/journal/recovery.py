@@ -138,6 +138,16 @@ def last_state(segments: list[Summary]) -> JournalState:
     return state
 
 
+def groups_of(segments: list[Summary], last: JournalState) -> tuple[str, ...]:
+    """Every group that these segments may have rows of: each segment begins with what the journal was a
+    member of then, and `last` is what it was a member of at the end."""
+    states = [
+        decode_state(state_of_stream(memoryview(mapped(part.path))[: part.head_bytes])[0])
+        for part in segments
+    ]
+    return tuple(sorted({name for state in (*states, last) for name in (*state.groups, *state.views)}))
+
+
 def _follow(state: JournalState, batch: pa.RecordBatch) -> JournalState:
     """The state after the views and gaps of a batch."""
     rows = batch.select(["kind", "group", "view", "payload"])

@@ -1,9 +1,9 @@
 """A log on the network: ranges of rows over Arrow Flight, and small questions about places in it.
 
-    do_get     a ticket in JSON: {"start": 0, "end": 100, "journal": "...", "groups": ["a"]}; the last two may
-               be left out
-    do_action  positions {}, offset_at {"time_us"}, anchor {"offset"}, locate {"anchor"},
-               gaps {"start", "end"}: JSON in, JSON out; each may have "journal", too
+    do_get     a ticket in JSON: {"start": 0, "end": 100, "journal": "...", "groups": ["a"],
+               "columns": ["offset", "payload"]}; the last three may be left out
+    do_action  positions {}, offset_at {"time_us"}, offset_before {"time_us"}, anchor {"offset"},
+               locate {"anchor"}, gaps {"start", "end"}: JSON in, JSON out; each may have "journal", too
     flights    one for each group and one for all of them; their endpoints read what is there now
 
 A request that names another journal gets an error instead of rows, so that the offsets of one journal
@@ -33,6 +33,7 @@ from antiphon.journal.guard import Guard
 from antiphon.journal.log import Log
 from antiphon.journal.schema import SCHEMA
 from antiphon.journal.streams import Busy, Stream, Streams
+from antiphon.wire.decoding import NOT_A_VALUE
 
 SCHEMES = ("grpc", "grpc+tls")
 END_S = 2.0
@@ -46,6 +47,7 @@ class Ticket(Struct, frozen=True, omit_defaults=True):
     end: int
     journal: str | None = None
     groups: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
 
 
 class Question(Struct, frozen=True, omit_defaults=True):
@@ -77,8 +79,9 @@ CODES: dict[str, type[AntiphonError]] = {
 """The errors that a server tells, by the code that stands for each; the most special first."""
 
 ACTIONS = {
-    "positions": "which journal this is, its earliest offset, and one past its latest",
+    "positions": "which journal this is, its earliest offset, one past its latest, and its groups",
     "offset_at": "the first offset that was delivered at or after `time_us`",
+    "offset_before": "one past the last offset that was delivered before `time_us`",
     "anchor": "what names the place just before `offset` in every journal of the same groups",
     "locate": "the offset of the place that `anchor` names",
     "gaps": "the offsets of the gaps from `start` up to `end`",
@@ -130,7 +133,7 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
         wanted = _decoded(ticket.ticket, Ticket)
         batches = _told(lambda: self._read(wanted))
         stream = _told(lambda: self.streams.open(context.peer().rpartition(":")[0]))
-        return flight.GeneratorStream(SCHEMA, self._each(stream, batches))
+        return flight.GeneratorStream(lookup.schema_of(wanted.columns), self._each(stream, batches))
 
     def _each(self, stream: Stream, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches; an error between two of them as one of Flight."""
@@ -145,7 +148,7 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def _read(self, wanted: Ticket) -> Iterator[pa.RecordBatch]:
         self._check(wanted.journal)
-        return lookup.read(self._log, wanted.start, wanted.end, wanted.groups)
+        return lookup.read(self._log, wanted.start, wanted.end, wanted.groups, wanted.columns)
 
     def _check(self, journal: str | None) -> None:
         if journal is not None and journal != self._log.journal:
@@ -167,9 +170,12 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
         self._check(question.journal)
         match name:
             case "positions":
-                return lookup.positions(self._log)
+                return lookup.positions(self._log, self._groups)
             case "offset_at":
                 return {"offset": lookup.offset_at(self._log, _needed(name, "time_us", question.time_us))}
+            case "offset_before":
+                time_us = _needed(name, "time_us", question.time_us)
+                return {"offset": lookup.offset_before(self._log, time_us)}
             case "anchor":
                 return lookup.anchor(self._log, _needed(name, "offset", question.offset))
             case "locate":
@@ -211,13 +217,13 @@ class JournalServer(flight.FlightServerBase):  # type: ignore[misc]
     def _info_of(self, descriptor: Any, wanted: Ticket) -> Any:
         endpoint = flight.FlightEndpoint(msgspec.json.encode(wanted), [])  # no location: ask here
         rows = wanted.end - wanted.start if wanted.groups is None else -1
-        return flight.FlightInfo(SCHEMA, descriptor, [endpoint], rows, -1)
+        return flight.FlightInfo(lookup.schema_of(wanted.columns), descriptor, [endpoint], rows, -1)
 
 
 def _decoded(data: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise _flight_error(UsageError(f"not a {kind.__name__.lower()}: {error}")) from None
 
 

@@ -4,6 +4,8 @@ before."""
 import msgspec
 from msgspec import Struct
 
+from antiphon.wire.decoding import NOT_A_VALUE
+
 
 class JournalState(Struct, frozen=True):
     """The membership of a journal at one offset."""
@@ -27,7 +29,7 @@ def decode_state(data: bytes) -> JournalState:
     """The state that `encode` made; an empty one for anything else."""
     try:
         return msgspec.json.decode(data, type=JournalState)
-    except msgspec.DecodeError:
+    except NOT_A_VALUE:
         return JournalState()
 
 

@@ -34,7 +34,9 @@ _GAP_PX = 8
 _RIGHT_PX = 14
 _TICK_PX = 64
 """Room for a tick and its number."""
-_DOT_PX = 9
+_DOT_PX = 6
+"""The dot of the first mark; that of each further one is a ring around it where both are equal."""
+_RING_PX = 3.6
 _CELL_MAX_PX = 72.0
 _LETTER_PX = 7.2
 """Width of a letter, about: enough to know what fits."""
@@ -68,10 +70,10 @@ def _ranges(chart: RangeChart, width: int) -> str:
         dots = axes.scatter(
             [row[number] for row in marks],
             places,
-            s=_DOT_PX**2,
+            s=(_DOT_PX + number * _RING_PX) ** 2,
             color=[colour(MARK_COLOURS[number])],
             edgecolors=[colour("ground")],
-            linewidths=1,
+            linewidths=0.6,
             zorder=3,
         )
         name = chart.names[number]
@@ -129,7 +131,11 @@ def _lines(chart: LineChart, width: int) -> str:
         if line.points:
             marker = "o" if len(line.points) == 1 else None  # a line needs two points
             tint = colour(LINE_COLOURS[number])
-            (curve,) = axes.plot(*zip(*line.points, strict=True), color=tint, linewidth=1.8, marker=marker)
+            # A line is wider than those on top of it, so that it is seen where they are equal.
+            wide, dot = 1.5 + 1.7 * number, 5 + 4 * number
+            (curve,) = axes.plot(
+                *zip(*line.points, strict=True), color=tint, linewidth=wide, marker=marker, markersize=dot
+            )
             picture.hint(curve, line.name)
     return picture.finish()
 

@@ -18,6 +18,7 @@ from antiphon.simulator.habits import Habits
 from antiphon.simulator.incidents import AnyIncident, Partition, Trigger, named
 from antiphon.simulator.network import AnyFault, LaidPaths, Pair, Path
 from antiphon.simulator.steadiness import Steady
+from antiphon.wire.decoding import NOT_A_VALUE
 
 FIRST_PORT = 5_000
 
@@ -347,5 +348,5 @@ def read(file: FilePath) -> Plan:
         return msgspec.json.decode(file.read_bytes(), type=Plan)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise UsageError(f"{file}: not a plan of a run: {error}") from None

@@ -11,9 +11,11 @@ from msgspec import Struct
 from antiphon import limits
 from antiphon.client._opening import addresses
 from antiphon.errors import UsageError
+from antiphon.journal.lookup import schema_of
 from antiphon.runtime.credentials import CredentialFiles, files_of_environment
 from antiphon.runtime.tls import Tls
 from antiphon.service import Service
+from antiphon.spark.foreign import ours, translated, unknown
 from antiphon.types import BatchStamp, check_destination, check_group, check_name, check_stamp
 
 Place = int | datetime | str
@@ -23,14 +25,12 @@ NAME_MAX_BYTES = limits.SESSION_NAME_MAX_BYTES - 4
 QUERY_MAX_BYTES = limits.BATCH_QUERY_MAX_BYTES - 37
 """The longest name of a query: leaves room for the identifier of a stream's checkpoint behind it."""
 _READING = {
-    "endpoint", "groups", "start", "end", "maxrowspertrigger", "partitions", "failondataloss",
+    "endpoint", "groups", "columns", "start", "end", "maxrowspertrigger", "partitions", "failondataloss",
     "timeoutseconds",
 }  # fmt: skip
 _WRITING = {"address", "group", "service", "name", "query", "batch", "timeoutseconds"}
 _SHOWING = {"tlsca", "tlscertificate", "tlskey", "tlsservername", "tokenfile"}
 """Of both: names of files; a token itself would stand in plans, logs and pages of Spark."""
-_OF_SPARK = {"checkpointlocation", "path", "queryname", "outputmode"}
-"""What Spark hands to every source and sink."""
 _SPELLED = {
     "maxrowspertrigger": "maxRowsPerTrigger",
     "failondataloss": "failOnDataLoss",
@@ -50,6 +50,8 @@ class Reading(Struct, frozen=True):
 
     endpoints: tuple[str, ...] = ()
     groups: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    """The columns that are wanted, in this order; None: all of them."""
     start: Place = "earliest"
     end: Place = "latest"
     max_rows: int | None = None
@@ -81,16 +83,16 @@ class Writing(Struct, frozen=True):
 
 def check_options(options: Mapping[str, str]) -> tuple[Reading, Writing]:
     """Both sides of the options, which Spark gives before it says whether it will read or write."""
-    given = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
+    given = translated(ours(options))
     for name in given:
         if name not in _READING | _WRITING | _SHOWING:
-            known = ", ".join(sorted(_SPELLED.get(one, one) for one in _READING | _WRITING | _SHOWING))
-            raise UsageError(f"antiphon: unknown option {name!r}; known are {known}")
+            raise unknown(name, sorted(_SPELLED.get(one, one) for one in _READING | _WRITING | _SHOWING))
     timeout_s = _option(given, "timeoutseconds", _seconds, 60.0)
     files = _files(given)
     reading = Reading(
         endpoints=_option(given, "endpoint", _endpoints, ()),
         groups=_option(given, "groups", _groups, None),
+        columns=_option(given, "columns", _columns, None),
         start=_option(given, "start", _place, "earliest"),
         end=_option(given, "end", _place, "latest"),
         max_rows=_option(given, "maxrowspertrigger", _positive, None),
@@ -160,6 +162,12 @@ def _groups(text: str) -> tuple[str, ...]:
     found = tuple(check_group(word) for word in _words(text))
     if not found:
         raise UsageError("names no group; leave it out for all")
+    return found
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    found = _words(text)
+    schema_of(found)
     return found
 
 

@@ -12,8 +12,8 @@ may come twice or not at all.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import UsageError
+from antiphon.errors import AntiphonError, UsageError
 from antiphon.journal.anchors import Anchor, anchor_from, first_anchor
 from antiphon.journal.errors import (
     JournalError,
@@ -33,6 +33,7 @@ from antiphon.journal.errors import (
 from antiphon.journal.lookup import Positions
 from antiphon.journal.reader import Journals
 from antiphon.spark.options import Place, Reading
+from antiphon.spark.pushdown import Conditions, Span
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
@@ -76,6 +77,8 @@ class Replicas:
         self._has_others = len(reading.endpoints) > 1
         away_s = min(AWAY_S, reading.timeout_s) if self._has_others else reading.timeout_s
         self._journals = Journals(reading.endpoints, patience_s=away_s, files=reading.files)
+        self._impatient = Journals(reading.endpoints, patience_s=AGAIN_S, files=reading.files)
+        """For what is good to know and not worth a wait."""
 
     # Places -----------------------------------------------------------------------------------------------
 
@@ -100,6 +103,53 @@ class Replicas:
         else:
             offset = have.earliest if place == "earliest" else have.latest
         return self.position(have.journal, offset)
+
+    def check_groups(self, others: Iterable[str] | None = None) -> None:
+        """UsageError if the option `groups` names one that the journal has never recorded: all of its rows
+        would be none. With `others`, groups of which a query wants rows, only a warning."""
+        have = self._insist(self._journals.positions)
+        if not have.groups:  # a journal of before it told them
+            return
+        told = f"the journal has no rows of group %s; it records {', '.join(have.groups)}"
+        unknown = sorted(set(self._reading.groups or ()) - set(have.groups))
+        if unknown:
+            raise UsageError(f"antiphon: option groups: {told % ', '.join(unknown)}")
+        unknown = sorted(set(others or ()) - set(have.groups))
+        if unknown:
+            _log.warning("antiphon: %s", told % ", ".join(unknown))
+
+    def narrowed(self, start: Position, end: Position, conditions: Conditions) -> tuple[Position, Position]:
+        """The part of a range that can have rows of use."""
+        if start.journal != end.journal or conditions == Conditions(groups=conditions.groups):
+            return start, end
+        return self._insist(lambda: self._narrowed(start, end, conditions))
+
+    def _narrowed(self, start: Position, end: Position, conditions: Conditions) -> tuple[Position, Position]:
+        journal, times_us = start.journal, conditions.times_us
+        span = conditions.offsets.within(Span(start.offset, end.offset - 1))
+        if times_us.first is not None:
+            span = span.within(Span(self._journals.offset_at(times_us.first, journal=journal)))
+        if times_us.last is not None:
+            with suppress(UsageError):  # a journal of before it could be asked that
+                after = self._journals.offset_before(times_us.last + 1, journal=journal)
+                span = span.within(Span(None, after - 1))
+        assert span.first is not None and span.last is not None
+        first = min(span.first, end.offset)
+        last = max(min(span.last + 1, end.offset), first)
+        return (
+            start if first == start.offset else self.position(journal, first),
+            end if last == end.offset else self.position(journal, last),
+        )
+
+    def lag(self, position: Position) -> dict[str, Any] | None:
+        """Where the journal of this place ends now, and how many rows that is further on; None if it does
+        not say at once."""
+        try:
+            have = self._impatient.positions(journal=position.journal)
+        except AntiphonError:
+            return None
+        behind = max(have.latest - position.offset, 0)
+        return {"journal": have.journal, "offset": have.latest, "behind": behind}
 
     def find(self, position: Position) -> tuple[str, int]:
         """The same place in a journal that answers: its own, or else another that has it."""
@@ -291,12 +341,14 @@ class Replicas:
     def read(self, start: Position, end: Position) -> Iterator[Any]:
         """The rows between two places, as Arrow batches."""
         journal, first, last = self.between(start, end)
-        groups = self._reading.groups
         try:
-            yield from self._journals.read(first, last, groups, journal=journal)
+            yield from self._rows(journal, first, last)
         except OffsetsRemoved as error:
-            first = min(self._lose(first, error), last)
-            yield from self._journals.read(first, last, groups, journal=journal)
+            yield from self._rows(journal, min(self._lose(first, error), last), last)
+
+    def _rows(self, journal: str, first: int, last: int) -> Iterator[Any]:
+        wanted = self._reading
+        return self._journals.read(first, last, wanted.groups, columns=wanted.columns, journal=journal)
 
 
 def _removed(offset: int, have: Positions) -> JournalError:

@@ -44,3 +44,6 @@ _COLUMNS: dict[str, DataType] = {
 
 ROWS = StructType([StructField(name, kind) for name, kind in _COLUMNS.items()])
 """What `spark.read.format("antiphon")` gives. Built here, not parsed from text: workers have no parser."""
+
+WRITTEN = StructType([ROWS[name] for name in ("payload", "group", "groups", "service", "tag")])
+"""The columns of a message that is to be sent."""

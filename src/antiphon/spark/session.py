@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 LOCAL = "local[*,4]"
 """All cores of this machine; a task may fail three times before its job does."""
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+"""Spark's setting without which it shows no conditions of queries to sources in Python; false by default."""
 _ALWAYS = {
+    PUSHDOWN: "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -44,7 +44,9 @@ from pyspark.sql.types import (
 from antiphon import blocking, limits
 from antiphon.errors import AntiphonError, ConnectError, Disconnected, NotAllowed, Refused, UsageError
 from antiphon.service import Service
+from antiphon.spark.catalog import NOT_KEPT
 from antiphon.spark.options import Writing
+from antiphon.spark.plainly import plainly
 from antiphon.types import BatchStamp
 
 UNACCEPTED_MAX_BYTES = 32 * 1024 * 1024
@@ -59,6 +61,10 @@ LAST_WAIT_S = 2.0
 _QUERY_PROPERTY = "sql.streaming.queryId"
 _BATCH_PROPERTY = "streaming.sql.batchId"
 """Under these names Spark tells a task to which query, by its checkpoint, and to which batch it belongs."""
+_MASTER_PROPERTY = "spark.master"
+_ATTEMPTS_PROPERTY = "spark.task.maxFailures"
+ATTEMPTS_DEFAULT = 4
+"""How often Spark tries a task on a cluster where it is not told."""
 _TEXTS = (StringType, BinaryType)
 _NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
@@ -68,9 +74,10 @@ Key = tuple[tuple[str, ...], Service, int]
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a part did."""
+    """What a part did, or why it could not."""
 
     messages: int
+    failure: str = ""
 
 
 class Chunk(Struct, frozen=True):
@@ -102,14 +109,18 @@ def check_columns(schema: StructType) -> None:
 class _Writer(ABC):
     """What the two kinds of writer share. Spark makes one on the driver and copies it to the executors.
 
-    There is nothing to do when it commits or aborts: what is written is where it belongs, and what was sent
-    before a part failed cannot be taken back.
+    What is written is where it belongs before it commits, and what was sent before a part failed cannot be
+    taken back. A part that fails in vain, so that another attempt would, too, does not fail for Spark, which
+    would repeat it and show the error each time: it hands in its reason, and the commit fails with it, once.
     """
 
     def __init__(self, writing: Writing, schema: StructType) -> None:
         check_columns(schema)
         if not writing.groups and not {"group", "groups"} & set(schema.fieldNames()):
-            raise UsageError("antiphon: where to? Give the option group, or a column group or groups")
+            raise UsageError(
+                "antiphon: where to? Give the option group, or a column group or groups. "
+                f"If this is a table that was created with it: {NOT_KEPT}"
+            )
         self._writing = writing
         self._job = uuid.uuid4().hex
 
@@ -117,6 +128,18 @@ class _Writer(ABC):
         """In an executor: send what one part of the batch has."""
         context = TaskContext.get()
         assert context is not None
+        if failure := _failures.get(self._job):  # of another part, of which this process knows
+            return Written(0, failure)
+        try:
+            return self._send(iterator, context)
+        except AntiphonError as error:
+            if not isinstance(error, UsageError | NotAllowed) and not _is_last(context):
+                raise
+            _failures.clear()
+            _failures[self._job] = str(error)
+            return Written(0, str(error))
+
+    def _send(self, iterator: Iterator[pa.RecordBatch], context: TaskContext) -> Written:
         query, batch = self._identity(context)
         sender = Sender(self._writing, query, batch, context.partitionId())
         try:
@@ -128,6 +151,16 @@ class _Writer(ABC):
             sender.close()
         return Written(sender.sent)
 
+    @staticmethod
+    def _check(messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver: AntiphonError if a part failed."""
+        reasons = [
+            message.failure for message in messages if isinstance(message, Written) and message.failure
+        ]
+        if reasons:
+            told = "; ".join(dict.fromkeys(reasons))
+            raise AntiphonError(f"{told} ({len(reasons)} of {len(messages)} parts were not written)")
+
     @abstractmethod
     def _identity(self, context: TaskContext) -> tuple[str, int]:
         """The query and the number of the batch: the same when Spark repeats it."""
@@ -135,6 +168,11 @@ class _Writer(ABC):
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("antiphon")`: a batch is known by the query of the checkpoint and its number."""
+
+    @plainly
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing to do but to tell of parts that failed."""
+        self._check(messages)
 
     def _identity(self, context: TaskContext) -> tuple[str, int]:
         found = stream_identity(self._writing, context.getLocalProperty)
@@ -147,6 +185,11 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
     """`df.write.format("antiphon")`: only what is repeated within this job is known to be a copy, unless the
     options query and batch (or, in `foreachBatch`, the stream's batch) tell more."""
 
+    @plainly
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing to do but to tell of parts that failed."""
+        self._check(messages)
+
     def _identity(self, context: TaskContext) -> tuple[str, int]:
         writing = self._writing
         if not writing.query:
@@ -157,6 +200,18 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         if writing.batch is None:
             raise UsageError("antiphon: the option query needs the option batch, too, outside of a stream")
         return writing.query, writing.batch
+
+
+_failures: dict[str, str] = {}
+"""The last job of which a part failed in this process, and why: its other parts would wait in vain, too."""
+
+
+def _is_last(context: TaskContext) -> bool:
+    """Whether Spark will not try this task again, or only on the same machine."""
+    if (context.getLocalProperty(_MASTER_PROPERTY) or "").startswith("local"):
+        return True
+    most = context.getLocalProperty(_ATTEMPTS_PROPERTY) or ATTEMPTS_DEFAULT
+    return context.attemptNumber() + 1 >= int(most)
 
 
 def stream_identity(writing: Writing, local_property: Callable[[str], str | None]) -> tuple[str, int] | None:

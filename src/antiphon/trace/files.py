@@ -4,8 +4,10 @@ from pathlib import Path
 
 import msgspec
 
+from antiphon import limits
 from antiphon.errors import UsageError
-from antiphon.trace.records import FORMAT, VERSION, Header, Record
+from antiphon.trace.records import FORMAT, VERSION, Event, Header, Record
+from antiphon.wire.decoding import NOT_A_VALUE
 
 SUFFIX = ".jsonl"
 LIVE = "live"
@@ -47,18 +49,39 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
     records = []
     for number, line in enumerate(lines[1:], 2):
         try:
-            records.append(decode(line))
-        except msgspec.MsgspecError as error:
+            record = decode(line)
+        except NOT_A_VALUE as error:
             raise UsageError(f"{path}, line {number}: not a record of a trace: {error}") from None
+        fault = _fault_of(record)
+        if fault:
+            raise UsageError(f"{path}, line {number}: not a record of a trace: {fault}")
+        records.append(record)
     return header, records
+
+
+def _fault_of(record: Record) -> str:
+    """What no record has that we write; empty if it is as it should be. Whoever looks into a trace relies on
+    the rest."""
+    if record.message is not None and not 0 < record.count <= limits.BUNDLE_MESSAGES_MAX:
+        return f"count: no bundle has {record.count} messages"
+    if record.event in _OF_A_GROUP and not record.groups:
+        return f"groups: there is no group in this {record.event.value}"
+    if record.event is Event.VIEW and not record.views:
+        return "views: there is no view in this view"
+    if record.event is Event.SVIEW and len(record.incarnations) != len(record.members):
+        return "incarnations: there are not as many as members"
+    return ""
+
+
+_OF_A_GROUP = (Event.JOIN, Event.LEAVE, Event.LEFT, Event.LOCK, Event.VIEW)
 
 
 def _header(path: Path, line: bytes) -> Header:
     try:
         header = msgspec.json.decode(line, type=Header)
-    except msgspec.MsgspecError as error:
+    except NOT_A_VALUE as error:
         raise UsageError(f"{path}: not a trace: {error}") from None
-    if header.format != FORMAT:
+    if header.format != FORMAT or not header.run.isprintable():
         raise UsageError(f"{path}: not a trace")
     if header.version != VERSION:
         raise UsageError(

@@ -15,6 +15,7 @@ from msgspec import Struct
 from antiphon import limits
 from antiphon.errors import BadFrame
 from antiphon.wire.bundle import Header
+from antiphon.wire.decoding import NOT_A_VALUE
 from antiphon.wire.extensions import AFTER, Extension
 
 _FIELDS = 3
@@ -60,7 +61,7 @@ def after_of(header: Header) -> After | None:
 def _parse(value: bytes) -> After:
     try:
         fields = _decode(value)
-    except msgspec.MsgspecError as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"after: {type(error).__name__}") from None
     if len(fields) % _FIELDS != 1 or fields[0] not in (0, 1):
         raise BadFrame("after: impossible")

@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from antiphon import limits
 from antiphon.errors import BadFrame
+from antiphon.wire.decoding import NOT_A_VALUE
 from antiphon.wire.extensions import CALL, Extension
 
 _MARK = Layout("!BBBBIQQQ")
@@ -192,7 +193,6 @@ class Memory(Struct, frozen=True, array_like=True):
 _encode = msgspec.msgpack.Encoder().encode
 _rosters: msgspec.msgpack.Decoder[Roster] = msgspec.msgpack.Decoder(Roster)
 _memories: msgspec.msgpack.Decoder[Memory] = msgspec.msgpack.Decoder(Memory)
-_NOT_A_VALUE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def encode_body(value: Roster | Memory) -> bytes:
@@ -204,7 +204,7 @@ def parse_roster(payload: bytes) -> Roster:
     """The roster in a payload; BadFrame otherwise."""
     try:
         return _rosters.decode(payload)
-    except _NOT_A_VALUE:
+    except NOT_A_VALUE:
         raise BadFrame("call: not a roster") from None
 
 
@@ -212,5 +212,5 @@ def parse_memory(payload: bytes) -> Memory:
     """The memory in a payload; BadFrame otherwise."""
     try:
         return _memories.decode(payload)
-    except _NOT_A_VALUE:
+    except NOT_A_VALUE:
         raise BadFrame("call: not a memory") from None

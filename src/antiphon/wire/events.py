@@ -16,6 +16,7 @@ from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle
 from antiphon.wire.bundle import Draft, Flag
+from antiphon.wire.decoding import NOT_A_VALUE
 
 Kind = Literal["join", "leave", "disconnect", "lock", "unlock", "quorum", "listen", "unlisten"]
 
@@ -122,7 +123,7 @@ def parse_event(data: bytes | bytearray | memoryview, header: bundle.Header) -> 
     """The event in a bundle with the EVENT flag."""
     try:
         return _decode(bundle.payloads(bytes(data), header)[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"group event: {type(error).__name__}") from None
 
 
@@ -161,5 +162,5 @@ def parse_groups(data: bytes | bytearray | memoryview, header: bundle.Header) ->
     """The members that a bundle with the GROUPS flag announces."""
     try:
         return _decode_groups(bundle.payloads(bytes(data), header)[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"groups: {type(error).__name__}") from None

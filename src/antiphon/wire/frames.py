@@ -24,6 +24,7 @@ from antiphon.errors import BadFrame
 from antiphon.types import Gap, Left, LockChanged, SlowReceiver, TransitionalSignal, View
 from antiphon.wire import edges
 from antiphon.wire.bundle import FRAME_KIND_BUNDLE
+from antiphon.wire.decoding import NOT_A_VALUE
 
 PROTOCOL_VERSION = 5
 
@@ -338,8 +339,6 @@ _from_client: msgspec.msgpack.Decoder[FromClient | edges.FromEdge] = msgspec.msg
 _from_daemon: msgspec.msgpack.Decoder[FromDaemon] = msgspec.msgpack.Decoder(FromDaemon)
 _to_edge: msgspec.msgpack.Decoder[ToEdge] = msgspec.msgpack.Decoder(ToEdge)
 
-_NOT_A_VALUE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What the decoder raises for bytes that are no value: also for text that is not UTF-8 and deep nesting."""
 _REASON_MAX_CHARACTERS = 200
 
 
@@ -353,7 +352,7 @@ def decode_from_client(frame: bytes | bytearray | memoryview) -> FromClient | ed
     """The control value in a whole frame that a client, or an edge, sent."""
     try:
         return _from_client.decode(frame[HEAD_BYTES:])
-    except _NOT_A_VALUE as error:
+    except NOT_A_VALUE as error:
         raise _bad_control(error) from None
 
 
@@ -361,7 +360,7 @@ def decode_from_daemon(frame: bytes | bytearray | memoryview) -> FromDaemon:
     """The control value in a whole frame that a daemon sent."""
     try:
         return _from_daemon.decode(frame[HEAD_BYTES:])
-    except _NOT_A_VALUE as error:
+    except NOT_A_VALUE as error:
         raise _bad_control(error) from None
 
 
@@ -369,7 +368,7 @@ def decode_to_edge(frame: bytes | bytearray | memoryview) -> ToEdge:
     """The control value in a whole frame that an edge got from its attachment."""
     try:
         return _to_edge.decode(frame[HEAD_BYTES:])
-    except _NOT_A_VALUE as error:
+    except NOT_A_VALUE as error:
         raise _bad_control(error) from None
 
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 from antiphon import limits
 from antiphon.errors import BadFrame
 from antiphon.wire.bundle import Header
+from antiphon.wire.decoding import NOT_A_VALUE
 from antiphon.wire.extensions import HISTORY, Extension
 
 _LINES = 2
@@ -71,7 +72,7 @@ def history_of(header: Header) -> History | None:
 def _parse(value: bytes, lts: int) -> History:
     try:
         fields = _decode(value)
-    except msgspec.MsgspecError as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"history: {type(error).__name__}") from None
     if len(fields) % _FIELDS != _LINES or min(fields) < 0 or max(fields[:_LINES]) > lts:
         raise BadFrame("history: impossible")

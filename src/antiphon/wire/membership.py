@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from antiphon import limits
 from antiphon.errors import Nonsense
+from antiphon.wire.decoding import NOT_A_VALUE
 
 Exclusion = tuple[int, int, int]
 """A daemon that is left out of views, its incarnation, and for how much longer in microseconds; 0: it is not
@@ -206,5 +207,5 @@ def _are_connected(links: tuple[bytes, ...]) -> bool:
 def _decode(decoder: msgspec.msgpack.Decoder[_Value], body: bytes) -> _Value:
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_A_VALUE as error:
         raise Nonsense(f"{type(error).__name__} in a beat or proposal") from None

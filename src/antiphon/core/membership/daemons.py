@@ -117,6 +117,8 @@ class DaemonMembership:
         if twin is not None:
             self._lose_twin(twin, now_us)
         self._proposals.receive(sender, proposal, now_us)
+        if self.standing.forming is not None:
+            self.misconduct.look_at(self.standing.forming, now_us)
 
     def ask(self, number: int, echo_us: int, now_us: int) -> None:
         """Have a neighbour, whose beat with this clock value was refused, send another one at once."""

@@ -21,6 +21,9 @@ The ways of a neighbour through this, all of them in `note`:
 - below the bound: it is counted, and nothing else happens
 - at the bound, in the view over whose links this daemon works: it is left out, and the view is lost
 - at the bound, outside of that view: it is left out; there is no view to lose
+- while it is left out, in a view that is proposed: to ignore that would keep others waiting, so the view is
+  accepted, and lost at once, which tells them (`look_at`). Only that daemon proposes such a view, or one that
+  has not heard yet
 - at the bound again, while it is left out: the time begins anew, and is no longer than it was
 - at the bound, when half of it or more has come of each other member, too, and these are at least two: it is
   this daemon that does not understand, and that leaves itself out
@@ -33,11 +36,11 @@ Checked by: tests/unit/test_misconduct.py, the scenario `nonsense` and its mutan
 from msgspec import Struct
 
 from antiphon import limits
-from antiphon.core.membership.exclusions import culprits
 from antiphon.core.membership.loss import Loss
 from antiphon.core.membership.presence import Presence
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.membership.standing import Standing
+from antiphon.core.view import DaemonView
 
 
 class _Record(Struct):
@@ -53,6 +56,8 @@ class _Record(Struct):
     newest_us: int = 0
     reason: str = ""
     """Of the newest one."""
+    is_left_out: bool = False
+    """Whether the process was left out because of it."""
 
     def is_old(self, now_us: int) -> bool:
         """Whether what was counted says nothing any more."""
@@ -91,16 +96,31 @@ class Misconduct:
         """The bound is reached."""
         exclusions, working = self._presence.exclusions, self._standing.working_view
         name = self._presence.name(sender)
-        members = () if working is None else working.members
+        others = set() if working is None else set(working.members) - {self._me}
         detail = f"{name} sends what no daemon sends, sealed with the cluster's key ({record.reason})"
         daemon, incarnation = sender, record.incarnation
-        if len(members) > 2 and culprits(self._talkers(now_us), members, self._me) == (self._me,):
+        if len(others) > 1 and others <= self._talkers(now_us):
             daemon, incarnation = self._me, self._incarnation
             detail = f"what all others send makes no sense to this daemon ({record.reason})"
+        else:
+            record.is_left_out = True
         record.count, record.since_us = 0, now_us
         exclusions.renew(daemon, incarnation, detail, now_us)
         if working is not None and working.incarnation(sender) == record.incarnation:
             self._loss.lose(Reason.NONSENSE, sender, detail, now_us)
+
+    def look_at(self, forming: DaemonView, now_us: int) -> None:
+        """A view was accepted: it must not have a daemon that is left out by our own decision."""
+        exclusions = self._presence.exclusions
+        for daemon, record in self._records.items():
+            if (
+                record.is_left_out
+                and forming.incarnation(daemon) == record.incarnation
+                and exclusions.is_out(daemon, record.incarnation, now_us)
+            ):
+                detail = f"{self._presence.name(daemon)} is left out because it sends what no daemon sends"
+                self._loss.lose(Reason.NONSENSE, daemon, detail, now_us)
+                return
 
     def _talkers(self, now_us: int) -> set[int]:
         """The neighbours of which at least half as much came as it takes."""

@@ -31,6 +31,7 @@ from antiphon.errors import BadFrame
 from antiphon.service import Service
 from antiphon.wire import bundle as bundles
 from antiphon.wire.bundle import Draft, Flag
+from antiphon.wire.decoding import NOT_A_VALUE
 
 
 class MemberState(Struct, frozen=True, array_like=True):
@@ -66,7 +67,7 @@ def parse_state(body: bytes, order: Order) -> MemberState:
     """The state in a bundle with the STATE flag; BadFrame if no daemon could be in it."""
     try:
         state = _decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"state: {type(error).__name__}") from None
     if state.committed_line > limits.COUNTER_MAX:
         raise BadFrame("state: impossible counter")

@@ -32,6 +32,7 @@ from antiphon.core.ordering.state import OrderState, check_state
 from antiphon.core.overlay.topology import Segment
 from antiphon.errors import BadFrame
 from antiphon.service import CAUSAL
+from antiphon.wire.decoding import NOT_A_VALUE
 from antiphon.wire.extensions import SEQUENCER
 
 PlacedRun = tuple[int, int, int, int]
@@ -122,7 +123,7 @@ def parse_adaptive_state(body: bytes) -> AdaptiveState:
     """What a daemon has told; BadFrame if no daemon could be in that state."""
     try:
         state = _decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"state: {type(error).__name__}") from None
     check_state(state)
     if max(len(state.placed), len(state.behind)) > limits.PLACED_RUNS_MAX:

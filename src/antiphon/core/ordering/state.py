@@ -14,6 +14,7 @@ from antiphon.core.ordering.ranges import Ranges, StampedRanges, to_ranges
 from antiphon.core.ordering.sources import Source
 from antiphon.errors import BadFrame
 from antiphon.service import CAUSAL
+from antiphon.wire.decoding import NOT_A_VALUE
 
 
 class SourceState(Struct, frozen=True, array_like=True):
@@ -73,7 +74,7 @@ def parse_state(body: bytes) -> OrderState:
     """What a daemon has told; BadFrame if no daemon could be in that state."""
     try:
         state = _decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"state: {type(error).__name__}") from None
     check_state(state)
     return state

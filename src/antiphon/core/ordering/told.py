@@ -20,6 +20,7 @@ from antiphon.core.ordering.entry import Entry
 from antiphon.core.ordering.stability import daemon_of, number_of_round
 from antiphon.errors import BadFrame
 from antiphon.wire import bundle as bundles
+from antiphon.wire.decoding import NOT_A_VALUE
 
 Run = tuple[int, int, int]
 """A source, and the first and last of consecutive numbers of its bundles."""
@@ -130,7 +131,7 @@ def parse_told(entry: Entry, sources: Collection[int]) -> Told:
     that."""
     try:
         told: Told = _decode(bundles.payloads(bytes(entry.bundle), entry.header)[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except NOT_A_VALUE as error:
         raise BadFrame(f"order: {type(error).__name__}") from None
     if not isinstance(told, Confirmation | Seen | Delivered) and entry.daemon != entry.source:
         raise BadFrame("order: not of a representative")

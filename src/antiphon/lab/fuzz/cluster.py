@@ -14,6 +14,7 @@ from msgspec import structs
 from antiphon.client import ask_status
 from antiphon.config import Config, LinkConfig, Settings, SiteConfig, as_toml, build
 from antiphon.errors import AntiphonError, ConnectError
+from antiphon.lab.fuzz.ending import peak_bytes
 from antiphon.lab.fuzz.orders import Board
 from antiphon.lab.fuzz.talkers import GROUP
 from antiphon.load.cluster import SPREAD_SUFFIX, stop_daemons, wait_for_daemon, with_spread
@@ -161,13 +162,9 @@ class FuzzCluster:
         """The most that each process ever had."""
         found = {}
         for name, process in self.processes.items():
-            try:
-                text = Path(f"/proc/{process.pid}/status").read_text()
-            except OSError:
-                continue
-            rows = [line.split() for line in text.splitlines() if line.startswith("VmHWM:")]
-            if rows:
-                found[name] = int(rows[0][1]) * 1024
+            most = peak_bytes(process.pid)
+            if most is not None:
+                found[name] = most
         return found
 
     @property

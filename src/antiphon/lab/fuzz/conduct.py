@@ -8,16 +8,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from msgspec import Struct
-
 from antiphon import limits
 from antiphon.lab.fuzz import rules
 from antiphon.lab.fuzz.cluster import FuzzCluster
+from antiphon.lab.fuzz.ending import FuzzEnding
 from antiphon.lab.fuzz.orders import Orders
 from antiphon.lab.fuzz.plan import KINDS, LOSS, OF_DAEMONS, PATIENCE_S, SPELL_S, WARM_UP_S, FuzzPlan, Spell
 from antiphon.lab.fuzz.rules import Look
 from antiphon.lab.fuzz.talkers import Talkers
-from antiphon.lab.soak.rules import Verdict
 from antiphon.load.cluster import stop_daemon
 
 LOOK_S = 0.05
@@ -26,20 +24,6 @@ EFFECT_S = 0.3
 RESTARTS_MAX = 12
 """After so many clusters that were broken for good, the run ends: there is enough to look into."""
 STATUS_PATIENCE_S = 30.0
-
-
-class FuzzEnding(Struct, frozen=True):
-    """What is known when a door is done."""
-
-    door: str
-    mutants: int
-    seconds: float
-    restarts: int
-    refused: dict[str, int]
-    """What the daemons refused, by reason."""
-    memory_bytes: dict[str, int]
-    peak_bytes: dict[str, int]
-    verdicts: tuple[Verdict, ...]
 
 
 def fuzz(plan: FuzzPlan) -> Iterator[Look | FuzzEnding]:

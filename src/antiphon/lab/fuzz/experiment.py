@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from antiphon.lab.experiment import Choices, Experiment, Row
-from antiphon.lab.fuzz.conduct import FuzzEnding, fuzz
+from antiphon.lab.fuzz.conduct import fuzz
+from antiphon.lab.fuzz.ending import FuzzEnding
+from antiphon.lab.fuzz.files import read_files
 from antiphon.lab.fuzz.page import sections
-from antiphon.lab.fuzz.plan import FuzzPlan, plans
+from antiphon.lab.fuzz.plan import OF_FILES, FuzzPlan, plans
 
 REFUSED_SHOWN = 20
 
@@ -15,7 +17,7 @@ REFUSED_SHOWN = 20
 def rows_of(runs: Sequence[FuzzPlan]) -> Iterator[Row]:
     """For each door: every spell, then the whole, what was refused, each process and each rule."""
     for plan in runs:
-        for seen in fuzz(plan):
+        for seen in read_files(plan) if plan.door in OF_FILES else fuzz(plan):
             if isinstance(seen, FuzzEnding):
                 yield from _ending(plan, seen)
             else:

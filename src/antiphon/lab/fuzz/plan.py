@@ -32,11 +32,16 @@ KINDS: dict[str, tuple[str, ...]] = {
     "clients": ("connect", "join", "leave", "bundle", "batch", "ask-status", "disconnect", "half", "bytes"),
     "spread": ("hello", "choice", "join", "message", "leave", "kill", "half", "bytes"),
     "flight": ("ticket", "action", "descriptor", "criteria", "bytes"),
+    "config": ("cluster", "access", "spread", "key", "tokens", "certificate", "certificate-key"),
+    "journal": ("last-segment", "segment", "index", "identity"),
+    "traces": ("simulated", "daemon", "session"),
 }
 """What is mutated at each door."""
 DOORS = tuple(KINDS)
 OF_DAEMONS = ("udp", "tcp")
 """Doors at which a mutant may be what an honest daemon could have sent."""
+OF_FILES = ("config", "journal", "traces")
+"""Doors at which files are read, and no cluster runs."""
 
 
 class Spell(Struct, frozen=True):

@@ -160,6 +160,20 @@ def journal(readable: int, fault: str) -> Verdict:
     )
 
 
+def readers(findings: Sequence[str]) -> Verdict:
+    """Whoever has a wrong file is told so, and in words."""
+    return Verdict(
+        "readers",
+        "a file is accepted and means something, or it is refused with one clear error without its secrets",
+        tuple(findings),
+    )
+
+
+def prompt(slow: Sequence[str]) -> Verdict:
+    """No file keeps its reader busy."""
+    return Verdict("prompt", "no file takes more than a second of the processor", tuple(slow))
+
+
 def trials(looks: Sequence[Look], kinds: Sequence[str], spells: int) -> Verdict:
     """Mutants of every kind were sent: else the other rules would say less than they seem to."""
     sent = {look.kind for look in looks if look.mutants}

@@ -7,7 +7,7 @@ The trace has each such packet that a receiver opened, before what followed from
 - the receiver installs no view with that process for half of the shortest time for which daemons are left
   out; half, because clocks differ
 
-And a view that ends with that reason has such a sender, of which just now it was enough.
+And where a view ends with that reason, it was enough before, for the time that a daemon may be left out.
 """
 
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from antiphon.trace import Event, Record, Trace, promises
 ENOUGH = limits.NONSENSE_MAX
 WITHIN_US = limits.NONSENSE_WITHIN_US
 OUT_US = limits.EXCLUDED_US // 2
+OUT_MAX_US = 2 * limits.EXCLUDED_MAX_US
 REASON = "nonsense"
 
 Sender = tuple[str, int]
@@ -73,7 +74,7 @@ def _came(daemon: _Daemon, record: Record) -> None:
 
 def _entered(daemon: _Daemon, record: Record) -> Iterator[Finding]:
     if record.reason == REASON:
-        if record.time_us not in daemon.enough_us.values():
+        if not any(record.time_us - time_us <= OUT_MAX_US for time_us in daemon.enough_us.values()):
             yield at(record, f"daemon {record.daemon} gives up its view for nonsense that has not come")
         daemon.owes = None
     daemon.works = record.state == "op"

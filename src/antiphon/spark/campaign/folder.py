@@ -25,6 +25,7 @@ from antiphon.errors import UsageError
 from antiphon.simulator.mutants import MUTANTS, Mutant
 from antiphon.simulator.outcome import Outcome
 from antiphon.simulator.run import run_seed
+from antiphon.wire.decoding import NOT_A_VALUE
 
 
 class Maker(msgspec.Struct, frozen=True):
@@ -112,7 +113,7 @@ class Folder:
         """What came of a run, if it was run."""
         try:
             return msgspec.msgpack.decode((self._outcomes / run).read_bytes(), type=Outcome)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, *NOT_A_VALUE):
             return None
 
     def finished(self) -> set[str]:
@@ -159,5 +160,5 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Checked]:
     for line in lines:
         try:
             yield msgspec.json.decode(line, type=Checked)
-        except msgspec.DecodeError:  # torn when a campaign was killed: these runs are checked again
+        except NOT_A_VALUE:  # torn when a campaign was killed: these runs are checked again
             continue

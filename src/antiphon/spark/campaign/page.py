@@ -8,6 +8,7 @@ from antiphon.plots.page import Block, Facts, Figure, Page, Paragraph, Section, 
 from antiphon.plots.words import count, duration, short_count
 from antiphon.simulator.outcome import Summary
 from antiphon.spark.campaign.job import Result, Verdict
+from antiphon.words import counted
 
 _FAILURES_MAX = 100
 _POINTS_MAX = 400
@@ -25,7 +26,7 @@ def page_of(result: Result) -> str:
         Section("events", "What was met in each state", _cells(summary.events, "event")),
         Section("rounds", "Why rounds began", _rounds(summary)),
     ]
-    title = f"Campaign of {summary.seeds:,} seeds of {summary.scenario}"
+    title = f"Campaign of {counted(summary.seeds, 'seed')} of {summary.scenario}"
     return render(Page(title, _intro(result), sections, "Made by antiphon campaign."))
 
 
@@ -34,7 +35,7 @@ def _intro(result: Result) -> list[Block]:
     if result.is_clean:
         verdict = Paragraph("Every property was kept; both judges agree on every run.", "note good")
     else:
-        words = f"{len(result.failures):,} seeds failed"
+        words = f"{counted(len(result.failures), 'seed')} failed"
         if result.disputes:
             words += f"; the two judges disagree on {len(result.disputes):,} of them"
         verdict = Paragraph(f"{words}.", "note bad")

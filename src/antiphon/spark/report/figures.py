@@ -130,7 +130,7 @@ class Pause(Struct, frozen=True):
     reason: str
     """Why it left its view."""
     ended: str
-    """The state that ended it, `crash`, or nothing if it lasted to the end of the trace."""
+    """The state that ended it, `crash`, `stop`, or nothing if it lasted to the end of the trace."""
 
 
 class Installation(Struct, frozen=True):
@@ -174,8 +174,12 @@ class Link(Struct, frozen=True):
 
     @property
     def lost(self) -> int | None:
-        """Packets that did not come; None if the other end told nothing."""
-        return max(0, self.sent - self.received) if self.received >= 0 else None
+        """Packets that did not come; None if the other end told nothing.
+
+        Each of these was sent again, and what was sent again without need came twice. What one end has sent
+        less what the other has received would also count whatever was sent between the last looks of both.
+        """
+        return max(0, self.resent - self.duplicates) if self.received >= 0 else None
 
     @property
     def lost_share(self) -> float:
@@ -198,6 +202,9 @@ class Run(Struct, frozen=True):
     signals: int
     installations: int
     crashes: int
+    """Ends of daemons that were not told to stop."""
+    stops: int = 0
+    """Ends of those that were."""
     early: int = 0
     """Deliveries that, by the clocks, happened before the message was sent."""
     earliest_us: float = 0.0

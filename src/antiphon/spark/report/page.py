@@ -128,7 +128,7 @@ def _latency(report: Report) -> list[Block]:
     return [
         Paragraph(
             "From the send to each delivery. Half of the deliveries took at most p50, all but one in a "
-            "hundred at most p99. The scale is one of factors: each step is several times longer."
+            "hundred at most p99. The scale is logarithmic: each step to the right is several times longer."
         ),
         *_spreads("By service", "service", report.services),
         *_spreads("By group, those with most deliveries", "group", report.groups),
@@ -138,7 +138,7 @@ def _latency(report: Report) -> list[Block]:
 def _spreads(caption: str, noun: str, rows: Sequence[Spread], counted: str = "deliveries") -> list[Block]:
     drawn = [Range(row.name, row.marks) for row in rows]
     return [
-        Figure(caption, RangeChart(caption, MARKS, drawn, "time, by factors", duration)),
+        Figure(caption, RangeChart(caption, MARKS, drawn, "time, logarithmic", duration)),
         Table(
             f"{caption}, in numbers",
             (noun, counted, *MARKS),
@@ -344,7 +344,7 @@ def _views(report: Report) -> list[Block]:
                 *((one.run,) if some_runs else ()),
                 one.daemon,
                 one.reason,
-                {"": "(end of trace)", "crash": "crash"}.get(one.ended, "new view"),
+                {"": "(end of trace)", "crash": "crash", "stop": "planned stop"}.get(one.ended, "new view"),
                 duration(one.start_us),
                 duration(one.took_us),
             )
@@ -389,13 +389,17 @@ def _links(report: Report) -> list[Block]:
         shown = f"{len(report.links)} of {report.links_count:,} links"
         chart = bar_chart("Packets sent again", rows, "part of the packets that was sent again", share)
         drawn = Figure(f"What was sent again, of all that left; {shown}", chart)
+    words = Paragraph(
+        "Every packet that is lost is sent again. What was sent again and came twice was not lost. "
+        "Each end counts for itself and is looked at now and then, so the end of a view may be missing."
+    )
     numbers = Table(
         "Links, in numbers",
         ("link", "run", "packets", "resent", "lost", "duplicates", "failures", "round trip"),
         [_link_row(link) for link in report.links],
         numbers_from=2,
     )
-    return [drawn, numbers]
+    return [words, drawn, numbers]
 
 
 def _link_row(link: Link) -> Sequence[str]:
@@ -429,7 +433,7 @@ def _talkers(report: Report) -> list[Block]:
 def _talker_table(caption: str, noun: str, rows: Sequence[Talker]) -> Block:
     return Table(
         caption,
-        (noun, "sent", "delivered", "deliveries a message"),
+        (noun, "sent", "delivered", "deliveries per message"),
         [
             (
                 one.name,
@@ -446,7 +450,10 @@ def _runs(report: Report) -> list[Block]:
     shown = report.runs[:_RUNS_MAX]
     runs = Table(
         f"Runs. {_cut(report.runs, shown)}",
-        ("run", "kind", "daemons", "events", "sent", "delivered", "views", "signals", "crashes", "time"),
+        (
+            "run", "kind", "daemons", "events", "sent", "delivered", "views", "signals", "stops", "crashes",
+            "time",
+        ),
         [
             (
                 run.name,
@@ -454,7 +461,8 @@ def _runs(report: Report) -> list[Block]:
                 *(
                     f"{number:,}"
                     for number in (
-                        run.daemons, run.events, run.sent, run.delivered, run.views, run.signals, run.crashes
+                        run.daemons, run.events, run.sent, run.delivered, run.views, run.signals,
+                        run.stops, run.crashes,
                     )
                 ),
                 duration(run.span_us),

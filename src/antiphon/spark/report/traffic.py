@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 STEPS_MAX = 120
 """Steps of time in a plot: about as many as can be told apart."""
+_LIFE = ("recover", "stop", "crash")
+"""Events that begin and end lives of daemons."""
 
 
 def runs_of(events: "DataFrame") -> tuple[tuple[Run, ...], dict[str, int]]:
@@ -19,6 +21,7 @@ def runs_of(events: "DataFrame") -> tuple[tuple[Run, ...], dict[str, int]]:
     pass."""
     from pyspark.sql import functions as F
 
+    mark = F.struct("daemon", "position", "event")
     rows = (
         events.groupBy("run", "event")
         .agg(
@@ -27,6 +30,7 @@ def runs_of(events: "DataFrame") -> tuple[tuple[Run, ...], dict[str, int]]:
             F.count("*").alias("times"),
             F.min("time_us").alias("start"),
             F.max("time_us").alias("end"),
+            F.collect_list(F.when(F.col("event").isin(*_LIFE), mark)).alias("marks"),
         )
         .collect()
     )
@@ -41,6 +45,7 @@ def runs_of(events: "DataFrame") -> tuple[tuple[Run, ...], dict[str, int]]:
 
 def _run(name: str, rows: Sequence[Any]) -> Run:
     times = {row.event: row.times for row in rows}
+    stops, crashes = _ends(sorted(mark for row in rows for mark in row.marks))
     return Run(
         name=name,
         live=rows[0].live,
@@ -54,8 +59,25 @@ def _run(name: str, rows: Sequence[Any]) -> Run:
         views=times.get("view", 0),
         signals=times.get("transsig", 0),
         installations=times.get("sview", 0) - times.get("recover", 0),
-        crashes=times.get("crash", 0),
+        stops=stops,
+        crashes=crashes,
     )
+
+
+def _ends(marks: Sequence[tuple[str, int, str]]) -> tuple[int, int]:
+    """How many daemons ended because they were told to, and how many others; `marks` in the order of each
+    daemon. Every end that is recorded is a `crash`, and a planned one has a `stop` before it. A daemon that
+    was killed wrote nothing: it is known if it started again."""
+    stops = crashes = 0
+    before = ("", 0, "")
+    for mark in marks:
+        (_daemon, _, event), follows = mark, mark[0] == before[0]
+        if event == "crash" and follows and before[2] == "stop":
+            stops += 1
+        elif event == "crash" or (event == "recover" and follows and before[2] != "crash"):
+            crashes += 1
+        before = mark
+    return stops, crashes
 
 
 def talkers_of(ways: "DataFrame", events: "DataFrame", most: int) -> tuple[Talker, ...]:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DOWN = "down"
+STOPPED = "stopped"
+"""Why a daemon is down that was told to stop."""
 WORKING = ("op", "gop")
 """A daemon view works; the groups of one that was installed are whole."""
 _GATHERING = "gather"
 _MERGING = "ggather"
-_SIGNS_OF_LIFE = ("recover", "crash", "state", "sview", "stranssig", "buffers", "link")
+_SIGNS_OF_LIFE = ("recover", "stop", "crash", "state", "sview", "stranssig", "buffers", "link")
 """Events that show that a daemon lives, and are few."""
 
 
@@ -43,6 +45,7 @@ def spans_of(events: "DataFrame") -> "DataFrame":
         states.withColumn("episode", F.count_if(F.col("state").isin(*WORKING, DOWN)).over(so_far))
         .withColumn("end_us", F.lead("time_us").over(daemon))
         .withColumn("next_state", F.lead("state").over(daemon))
+        .withColumn("next_reason", F.lead("reason").over(daemon))
         .withColumn("is_working", ~is_broken & (F.col("episode") > 0))
         .withColumn("begun_by", F.first(F.when(away, F.col("reason")), ignorenulls=True).over(in_episode))
         .join(F.broadcast(ends), "run")
@@ -54,24 +57,28 @@ def spans_of(events: "DataFrame") -> "DataFrame":
 
 
 def _states_of(events: "DataFrame") -> "DataFrame":
-    """When each daemon entered a state, or went down: run, daemon, position, time_us, state, reason, last_us
-    (its last sign of life)."""
+    """When each daemon entered a state, or went down: run, daemon, position, time_us, state, reason (`crash`,
+    `stopped` or `killed` where it went down), last_us (its last sign of life)."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     daemon = Window.partitionBy("run", "daemon").orderBy("position")
     signs = events.where(F.col("event").isin(*_SIGNS_OF_LIFE) & (F.col("daemon") != ""))
+    so_far = daemon.rowsBetween(Window.unboundedPreceding, 0)
+    begins_or_stops = F.when(F.col("event").isin("recover", "stop"), F.col("event"))
     steps = signs.withColumns(
         {
+            "is_planned": F.last(begins_or_stops, ignorenulls=True).over(so_far).eqNullSafe("stop"),
             "seen_us": F.lag("time_us").over(daemon),
             "last_us": F.max("time_us").over(Window.partitionBy("run", "daemon")),
         }
     ).where("event in ('recover', 'crash', 'state')")
     is_crash = F.col("event") == "crash"
+    end = F.when(F.col("is_planned"), STOPPED).otherwise("crash")
     entered = steps.where("event != 'recover'").withColumns(
         {
             "state": F.when(is_crash, DOWN).otherwise(F.col("state")),
-            "reason": F.when(is_crash, "crash").otherwise(F.col("reason")),
+            "reason": F.when(is_crash, end).otherwise(F.col("reason")),
         }
     )
     # A daemon that was killed wrote no crash: it was down from its last sign of life to its next start.
@@ -107,6 +114,7 @@ def pauses_of(spans: "DataFrame") -> "DataFrame":
     reason, ended."""
     from pyspark.sql import functions as F
 
+    end = F.when(F.col("next_reason") == STOPPED, "stop").otherwise("crash")
     return (
         spans.where(f"not is_working and state != '{DOWN}'")
         .groupBy("run", "daemon", "episode")
@@ -115,11 +123,11 @@ def pauses_of(spans: "DataFrame") -> "DataFrame":
             F.max("end_us").alias("end_us"),
             F.min_by("begun_by", "position").alias("reason"),
             F.max_by("next_state", "position").alias("next_state"),
+            F.max_by("next_reason", "position").alias("next_reason"),
         )
         .withColumn("took_us", F.col("end_us") - F.col("start_us"))
         .withColumn(
-            "ended",
-            F.when(F.col("next_state") == DOWN, "crash").otherwise(F.coalesce("next_state", F.lit(""))),
+            "ended", F.when(F.col("next_state") == DOWN, end).otherwise(F.coalesce("next_state", F.lit("")))
         )
     )
 
