@@ -226,7 +226,7 @@ def absent(**known: Any) -> dict[str, Any]:
         (whole(group_state="gtrans"), "clients are being told about the end of a view (gtrans)"),
         (absent(), "d2 is not in the view: heard 2.0 s ago"),
         (absent(heard_us_ago=None), "d2 is not in the view: never heard"),
-        (absent(name="d3"), "d2 is not in the view: this daemon has no path of its own to it"),
+        (absent(name="d3"), "d2 is not in the view: this daemon has no direct path to it"),
         (
             absent(hears_us_us_ago=None),
             "d2 is not in the view: heard 2.0 s ago, but it does not hear this daemon",

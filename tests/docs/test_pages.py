@@ -30,6 +30,11 @@ NEVER = [
     Left("docs/how-to/measure.md", "sudo systemctl", "stops servers of this machine"),
     Left("docs/how-to/measure.md", "pip install", "needs the network, and changes this environment"),
     Left("docs/how-to/soak.md", "make soak SECONDS_OF_SOAK=7200", "takes two hours"),
+    Left(
+        "docs/how-to/spark.md",
+        "$SPARK_HOME/sbin/start-connect-server.sh",
+        "needs the packages of pyspark[connect]; tests/spark/test_connect.py starts such a server",
+    ),
     Left("docs/how-to/spark-cluster.md", "antiphon check hdfs:", "needs a Hadoop cluster"),
     Left("docs/how-to/spark-cluster.md", "pip install venv-pack", "needs the network, for a Hadoop cluster"),
     Left("docs/how-to/spark-cluster.md", "mkdir environment", "follows the line before"),

@@ -43,7 +43,7 @@ LINK_COLUMNS = {
     "in_flight_packets": "in flight",
     "packets_sent": "sent",
     "packets_received": "received",
-    "retransmitted": "retransmitted",
+    "retransmitted": "resent",
 }
 MEMORY = ("input", "output", "answers")
 SOCKET_WORDS = {"trains_sent": "batches sent", "trains_received": "batches received"}
@@ -151,7 +151,7 @@ def _exclusion(left_out: dict[str, Any]) -> str:
 def _absence(peer: dict[str, Any] | None) -> str:
     """What is known of a daemon that is not in the view."""
     if peer is None:
-        return "this daemon has no path of its own to it"
+        return "this daemon has no direct path to it"
     if peer["heard_us_ago"] is None:
         return "never heard"
     heard = f"heard {duration(peer['heard_us_ago'])} ago"

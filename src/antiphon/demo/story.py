@@ -27,8 +27,8 @@ _DEEDS = {
     Cause.JOIN: "joined",
     Cause.LEAVE: "left",
     Cause.DISCONNECT: "disconnected",
-    Cause.NETWORK: "out of reach",
-    Cause.MERGE: "in reach again",
+    Cause.NETWORK: "unreachable",
+    Cause.MERGE: "reachable again",
     Cause.QUORUM: "enough to go on",
 }
 
@@ -85,8 +85,8 @@ class Story:
             [(one.name, other.name, f"{one.delay_ms(other):.0f} ms") for one, other in pairs],
         )
         page.say(
-            f"The longest way is D = {self._diameter_ms:.0f} ms. A site with nothing to say tells the others "
-            f"so at once, but never more often than delta: a quarter of D, {self._delta_ms:.0f} ms at most."
+            f"The longest one-way delay is D = {self._diameter_ms:.0f} ms. An idle site announces that "
+            f"it has nothing to send, at most once per delta: D / 4, at most {self._delta_ms:.0f} ms."
         )
         await self._cluster.formed()
         names = self._cluster.config.daemon_names
@@ -97,8 +97,8 @@ class Story:
         page = self._page
         page.chapter("A group and its views")
         page.say(
-            "A group is a name. A session that joins it gets what is sent to it. Each change gives every "
-            "member a new view: who is in the group now, and why it changed."
+            "A group is a name. A session that joins a group gets the messages to it. With each change, "
+            "every member gets a new view: the members of the group, and why it changed."
         )
         for city in self._cities:
             person = await Person.arrive(city.person, self._cluster.addresses(city), self._cluster.trace)
@@ -107,21 +107,23 @@ class Story:
             await person.session.join(GROUP)
             await self._everyone_sees_members(len(self._people))
         self._views_in_rows()
-        page.say("Who comes later sees less of the past, but all agree on every view that they share.")
+        page.say(
+            "Members that join later see fewer views, but all members agree on every view that they share."
+        )
         await self._pace.read(8)
 
     async def _speak_at_once(self) -> None:
         page = self._page
         page.chapter("One order, or none")
         page.say(
-            "All members send at the same moment. RELIABLE messages are delivered as the network brings "
-            "them: nothing is lost, but each place has an order of its own."
+            "All members send at the same moment. RELIABLE messages are delivered as they arrive: nothing is "
+            "lost, but each member may see another order."
         )
         self._side_by_side(await self._all_speak(Service.RELIABLE))
         await self._pace.read(6)
         page.say(
-            "The same again with AGREED messages: now all members deliver in one order, wherever they sit. "
-            "Programs that do the same things in the same order stay equal: that is how data is replicated."
+            "The same again with AGREED messages: now all members, at all sites, deliver in one order. "
+            "Programs that process the same messages in the same order stay equal: so data is replicated."
         )
         heard = await self._all_speak(Service.AGREED)
         self._side_by_side(heard)
@@ -138,14 +140,18 @@ class Story:
         page.chapter("What an order costs")
         page.say(
             f"{sender.name} in {near.name} sends to {receiver.name} in {far.name}, while all others are "
-            "silent. A stronger promise needs to hear from more sites before it can deliver:"
+            "silent. For a stronger promise, a message must wait for more sites before it is delivered:"
         )
         theory_ms = {
             Service.RELIABLE: ("on arrival", "D", self._diameter_ms),
             Service.FIFO: ("in its sender's order", "D", self._diameter_ms),
-            Service.AGREED: ("in one order everywhere", "2D + delta", 2 * self._diameter_ms + self._delta_ms),
+            Service.AGREED: (
+                "in one order at all members",
+                "2D + delta",
+                2 * self._diameter_ms + self._delta_ms,
+            ),
             Service.SAFE: (
-                "agreed, and it is everywhere",
+                "agreed, and all daemons have it",
                 "3D + 2 delta",
                 3 * self._diameter_ms + 2 * self._delta_ms,
             ),
@@ -160,21 +166,20 @@ class Story:
             rows.append((service.name, promise, f"{formula} = {bound_ms:.0f} ms", measured))
         page.table(("service", "delivered", "theory, at most", "measured"), rows)
         page.say(
-            "Measured is the median of a few. The theory counts the network only; this machine adds its own "
-            "moments. When all sites are busy talking, AGREED comes down towards D, because no site has to "
-            "be waited for."
+            "Measured is the median of a few messages. The theory counts network delays only; this machine "
+            "adds some time. When all sites send, AGREED approaches D: no message waits for an idle site."
         )
         await self._pace.read(8)
 
     async def _open_doors(self) -> None:
         page = self._page
-        page.chapter("Open groups and private words")
+        page.chapter("Open groups and private messages")
         page.say(
-            "A sender need not be a member. And each session has a name of its own, for one reader only."
+            "A sender need not be a member. And each session has a private name, for messages to it alone."
         )
         first, last = self._people[0], self._people[-1]
         marks = self._marks()
-        page.event(f"a passer-by in {self._cities[0].name}, member of nothing, sends to {GROUP!r}")
+        page.event(f"a passer-by in {self._cities[0].name}, not a member, sends to {GROUP!r}")
         guest = await Person.arrive("passer", self._cluster.addresses(self._cities[0]), self._cluster.trace)
         try:
             await guest.session.send(GROUP, b"any seat left?")
@@ -192,8 +197,8 @@ class Story:
         page.chapter("Views and messages are one stream")
         leaver, speakers = self._people[-1], self._people[:-1]
         page.say(
-            f"{leaver.name} leaves while the others are talking. Each of them sees the new view at the same "
-            "place between the same messages, so all know who was there for which message."
+            f"{leaver.name} leaves while the others are sending. Each of them gets the new view at the same "
+            "place between the same messages, so all know which members got which message."
         )
         marks = self._marks()
         for number, word in enumerate(_WORDS):
@@ -212,15 +217,15 @@ class Story:
 
     async def _fall_apart(self) -> None:
         page = self._page
-        page.chapter("A network falls apart, and is whole again")
+        page.chapter("The network is partitioned, and merges again")
         distant, others = self._people[-1], self._people[:-1]
         city = self._cities[-1].name
         await distant.session.join(GROUP)
         await self._everyone_sees_members(len(self._people))
         page.say(
             f"{distant.name} is back. Now the network between {city} and all other sites is cut. The daemons "
-            "notice the silence and agree, on each side, on who is left. A signal says: from here on nothing "
-            "is promised about those who are out of reach. The next view tells who is left. Both sides go on."
+            "detect the silence and agree, on each side, on a new view. A signal says: from here on nothing "
+            "is promised about unreachable members. The next view lists the rest; both sides go on."
         )
         marks = self._marks()
         self._cluster.cut_off(self._cities[-1])
@@ -234,14 +239,14 @@ class Story:
         for person, mark in zip(self._people, marks, strict=True):
             await person.until_messages(mark, 1)
         self._cluster.join_up()
-        page.event("the network works again; the daemons keep asking for those who are lost, and find them")
+        page.event("the network works again; the daemons keep probing for lost daemons, and find them")
         await self._everyone_sees_members(len(self._people))
         told = [self._retold(person, mark) for person, mark in zip(self._people, marks, strict=True)]
         self._side_by_side(told)
         same = all(_unsignalled(column) == _unsignalled(told[0]) for column in told[: len(others)])
-        page.check("each side saw one story", same, dict(zip(self._names(), told, strict=True)))
+        page.check("each side saw the same events", same, dict(zip(self._names(), told, strict=True)))
         page.say(
-            "No member got a wrong view, and none had to stop. What to do with two histories is up to you."
+            "No member got a wrong view, and none had to stop. How to merge the two histories is up to you."
         )
         await self._pace.read(8)
 
@@ -252,9 +257,9 @@ class Story:
         others = [person for person in self._people if person is not unlucky]
         daemon = unlucky.session.daemon
         page.say(
-            f"{unlucky.name}'s daemon is ended without a word to the other daemons. They find out, give each "
-            "other what some have and others lack, and only then tell their members who is lost. "
-            f"{unlucky.name}'s library goes on at another daemon, under a new name, and joins again."
+            f"{unlucky.name}'s daemon ends without an announcement. The other daemons detect it, exchange "
+            "the messages that some of them lack, and only then tell their members which members are lost. "
+            f"{unlucky.name}'s library connects to another daemon, under a new name, and joins again."
         )
         marks = self._marks()
         begin_s = time.monotonic()
@@ -268,7 +273,7 @@ class Story:
         self._side_by_side(told)
         stayed = [column for column, person in zip(told, self._people, strict=True) if person in others]
         same = all(_unsignalled(column) == _unsignalled(stayed[0]) for column in stayed)
-        page.check("all who stayed saw the same", same, dict(zip(self._names(), told, strict=True)))
+        page.check("all remaining members saw the same", same, dict(zip(self._names(), told, strict=True)))
         self._cluster.start(daemon)
         await self._cluster.formed()
         page.event(f"{daemon} is started again, and found")
@@ -283,7 +288,7 @@ class Story:
         page.command(f"{_command()} chat {GROUP} --name you --address {self._people[0].session.address}")
         page.command(f"{_command()} status --address {self._people[-1].session.address}")
         until = "until you press Ctrl-C" if left_s is None else f"for another {left_s:.0f} s"
-        page.say(f"They stay {until}; {self._people[0].name} tells what happens in {GROUP!r}.")
+        page.say(f"They run {until}; this terminal shows what {self._people[0].name} receives in {GROUP!r}.")
         self._people[0].on_event = lambda event: page.event(_news(event))
         await asyncio.sleep(left_s if left_s is not None else float("inf"))
 

@@ -144,7 +144,7 @@ class Daemon(Life):
         self._begins()
         _logger.info("daemon %s listens on %s:%d and %s", self.name, *own, ", ".join(self.places))
         if self._keys is not None:
-            _logger.info("daemon %s seals what it sends to other daemons, with %s", self.name, self._keys)
+            _logger.info("daemon %s seals packets to other daemons with %s", self.name, self._keys)
         elif self._is_exposed:
             _logger.warning("daemon %s: %s", self.name, EXPOSED)
         if self.spread_places:
