@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli import main
+from antiphon.cli import main, screen
 from antiphon.errors import UsageError
 from antiphon.simulator.mutants import MUTANTS
 from antiphon.simulator.outcome import Outcome
@@ -22,9 +22,11 @@ def names(folder: Path) -> set[str]:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_clean_campaign_and_its_continuation(
-    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from antiphon.spark.conformance import PROPERTIES
+
+    monkeypatch.setattr(screen, "LINE_EVERY_S", 0.001)
 
     folder = tmp_path / "campaign"
     # A run that was simulated by a campaign that did not live to check it.
@@ -50,7 +52,9 @@ def test_a_clean_campaign_and_its_continuation(
     # Nothing is left to do: no seed is run, no trace is checked.
     words = ["campaign", "--seeds", "2,5-6", "--scenario", "chain", "--dir", str(folder)]
     assert main.exit_code(words) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "simulating and checking chain: " in printed.err
+    told = printed.out
     assert "3 were there already" in told
     assert "0 events this time" in told
     assert "both judges agree" in told

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from page_reader import looked_at
 from stories import MS, Story
 
-from antiphon.cli import main
+from antiphon.cli import main, screen
 from antiphon.cli.report import _told
 from antiphon.simulator.run import run_seed
 from antiphon.spark.report.figures import Link, OneWays, Report, Stage
@@ -229,14 +229,17 @@ def test_what_is_known_of_the_way_is_told_in_words(report: Report) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_command_writes_one_page_that_needs_nothing_else(
-    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(screen, "LINE_EVERY_S", 0.1)
     outcomes = [run_seed(seed, "crash", tmp_path / "traces") for seed in (1, 2, 3)][:2]
     out = tmp_path / "deep" / "page.html"
     words = ["report", str(tmp_path / "traces"), "--out", str(out), "--title", f"Tea & {NASTY}", "--json"]
     words += ["--run", "crash-1", "--run", "crash-2"]
     assert main.exit_code(words) == 0
-    report = json.loads(capsys.readouterr().out)
+    told = capsys.readouterr()
+    assert "reporting on" in told.err and " of 9, " in told.err
+    report = json.loads(told.out)
     assert sum(run["sent"] for run in report["runs"]) == sum(one.counts.messages for one in outcomes)
     assert sum(run["delivered"] for run in report["runs"]) == sum(one.counts.deliveries for one in outcomes)
     assert sum(run["crashes"] for run in report["runs"]) == sum(one.counts.crashes for one in outcomes)

@@ -9,7 +9,7 @@ import pytest
 from recorded_groups import Room, numbered, room
 
 from antiphon import Service
-from antiphon.cli import main
+from antiphon.cli import main, screen
 from antiphon.errors import UsageError
 from antiphon.simulator.run import run_seed
 from antiphon.spark import tables
@@ -74,11 +74,16 @@ def test_traces_are_landed_and_a_second_time_changes_nothing(spark: Any, tmp_pat
     assert not (tmp_path / "tables" / "draft").exists()
 
 
-def test_the_command(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "LINE_EVERY_S", 0.05)
     run_seed(3, "chain", tmp_path / "traces")
     words = ["ingest", str(tmp_path / "traces"), "--out", str(tmp_path / "tables"), "--json"]
     assert main.exit_code(words) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    printed = capsys.readouterr()
+    assert f"reading {tmp_path / 'traces'} (about 30 s), 0 s so far\n" in printed.err
+    told = [json.loads(line) for line in printed.out.splitlines()]
     assert [one["table"] for one in told] == ["runs", "events", "links"]
     assert told[1]["rows"] == told[1]["added"] > 0
 
