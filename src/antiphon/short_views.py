@@ -67,14 +67,15 @@ class ShortViews:
         return self._names[numbers]
 
 
-def _candidates(numbers: Numbers) -> "list[str]":
-    """Possible names, the shortest first; the last one is the whole identifier, which nothing else has."""
+def _candidates(numbers: Numbers) -> list[str]:
+    """Possible names, the shortest first; the last one is the whole identifier, and no other view is called
+    like that: an equals sign tells it from the end of a longer one."""
     named, branch = (numbers[2], numbers[1]) if len(numbers) == 4 else (numbers[0], 0)
     found = []
     for digits in range(_DIGITS, _DIGITS_MAX, _STEP):
         parts = [named, branch] if branch else [named]
         found.append("-".join(str(part)[-digits:] for part in parts))
-    return [*found, ".".join(map(str, numbers))]
+    return [*found, "=" + ".".join(map(str, numbers))]
 
 
 _OF_THIS_PROCESS = ShortViews()

@@ -18,9 +18,9 @@ ENTER, LEFT, UP, TAB, END, INTERRUPT = b"\r", b"\x1b[D", b"\x1b[A", b"\t", b"\x0
 class Person:
     """Types at a terminal, and sees its screen."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, **variables: str) -> None:
         self._ours, theirs = pty.openpty()
-        where = environment() | {"TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
+        where = environment() | {"TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)} | variables
         self.process = subprocess.Popen(
             [*COMMAND, "chat", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=where,
             start_new_session=True,
@@ -42,6 +42,11 @@ class Person:
     def lines(self) -> list[str]:
         """What is on the screen."""
         return [line.rstrip() for line in self._screen.display if line.strip()]
+
+    def colours(self, line: str) -> list[str]:
+        """The colours of the characters of a line on the screen."""
+        row = next(row for row, shown in enumerate(self._screen.display) if shown.rstrip() == line)
+        return [self._screen.buffer[row][column].fg for column in range(len(line))]
 
     def sees(self, *lines: str) -> None:
         """Wait until these are the last lines on the screen."""
@@ -97,6 +102,27 @@ def test_a_half_typed_line_survives_an_incoming_message(
     ann.sees("#bob#d1: from outside", "> hllo")
     ann.type(b"e", ENTER)
     ann.sees("#bob#d1: from outside", "#ann#d1: hello", ">")
+
+
+def test_speakers_have_colours_and_what_they_say_has_none(ann: Person) -> None:
+    ann.type(b"hello", ENTER)
+    ann.sees("#ann#d1: hello", ">")
+    colours = ann.colours("#ann#d1: hello")
+    assert set(colours[:7]) & {"default"} == set() and set(colours[7:]) == {"default"}
+    ann.type(b"/sing", ENTER)
+    ann.sees("! unknown command /sing; /help lists them", ">")
+    assert set(ann.colours("! unknown command /sing; /help lists them")) == {"red"}
+
+
+def test_who_wants_no_colours_gets_none(addresses: list[str]) -> None:
+    person = Person("tea", "--name", "ann", "--address", addresses[0], NO_COLOR="1")
+    try:
+        person.sees("* join: #ann#d1 (1 here)", ">")
+        person.type(b"hello", ENTER)
+        person.sees("#ann#d1: hello", ">")
+        assert set(person.colours("#ann#d1: hello")) == {"default"}
+    finally:
+        person.leave()
 
 
 def test_own_lines_are_shown_once_and_come_back_with_an_arrow_key(ann: Person) -> None:

@@ -46,6 +46,22 @@ def test_a_broken_protocol_is_told_with_seed_property_and_command(capsys: pytest
     assert any(f"property {number} " in told for number in mutant.breaks)
 
 
+def test_views_have_short_names_for_people_and_whole_ones_for_programs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == "first group forgotten")
+    words = ["simulate", "--seeds", str(mutant.shown_by), "--scenario", mutant.scenario, "--jobs", "1"]
+    with mutant.active():
+        assert main.exit_code(words) == 1
+        people = capsys.readouterr().out
+        assert main.exit_code([*words, "--json"]) == 1
+    (failure,) = json.loads(capsys.readouterr().out)["failures"]
+    told = [violation["what"] for violation in failure["violations"]]
+    whole = next(found for what in told if (found := re.search(r"view \(\d+, 0, (\d+), \d+\) of g", what)))
+    assert re.search(rf"view \d*{whole[1][-6:]} of g", people)
+    assert whole[1] not in people
+
+
 def test_an_exception_in_a_run_is_told_with_its_seed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

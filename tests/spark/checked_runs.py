@@ -101,6 +101,15 @@ def _write_lies(folder: Path) -> None:
         as_live(Trace(SCENARIO, SEED, truth().daemons, records, run=run_of_lie(lie, "live")), folder)
 
 
+def write_some_lies(folder: Path) -> None:
+    """A simulated run with each second lie: few enough traces to be held in memory."""
+    lies = {**LIES, **MEMBERSHIP_LIES, **SIMULATED_ONLY}
+    for lie, doctor in list(lies.items())[::2]:
+        records, _ = doctor(truth())
+        run = run_of_lie(lie, "simulated")
+        Trace(SCENARIO, SEED, truth().daemons, records, run=run).write(folder)
+
+
 def _write_lies_about_locks(folder: Path) -> None:
     truth = truth_about_locks()
     lies = {TRUTH_ABOUT_LOCKS: lambda trace: (trace.records, ""), **LOCK_LIES}

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql.types import StructType
 from recorded_groups import Room, RunningJournal, numbered, room
 
+from antiphon.errors import UsageError
 from antiphon.spark.catalog import columns_of, table_of, with_kept
+from antiphon.spark.datasource import AntiphonDataSource
 from antiphon.spark.foreign import ours
 from antiphon.spark.schema import ROWS, WRITTEN
 
@@ -63,6 +66,24 @@ def test_the_columns_of_a_table_keep_its_options() -> None:
     assert columns_of(table_of(given, None, is_read=True)) is None
     assert table_of(given, None, is_read=False).fieldNames() == WRITTEN.fieldNames()
     assert with_kept({"start": "7"}, ROWS) == {"start": "7"}
+
+
+def test_the_identity_of_one_write_is_not_for_a_table() -> None:
+    for name in ("query", "batch"):
+        with pytest.raises(UsageError, match=f"{name} is the option of one write"):
+            table_of({**PROPERTIES, f"option.{name}": "7"}, None, is_read=False)
+
+
+def test_rows_of_a_table_that_go_elsewhere_do_not_take_its_options_along() -> None:
+    schema = table_of({**PROPERTIES, "option.address": "unix:/a", "option.group": "tea"}, None, is_read=False)
+    elsewhere = AntiphonDataSource({"address": "unix:/b", "group": "milk"}).writer(schema, overwrite=False)
+    assert elsewhere._writing.addresses == ("unix:/b",)
+    assert elsewhere._writing.groups == ("milk",)
+    inserted = AntiphonDataSource({}).writer(schema, overwrite=False)
+    assert (inserted._writing.addresses, inserted._writing.groups) == (("unix:/a",), ("tea",))
+    with pytest.raises(UsageError, match="where to"):
+        payload = StructType(schema.fields[:1])
+        AntiphonDataSource({"address": "unix:/b"}).writer(payload, overwrite=False)
 
 
 def test_a_table_is_read_and_written(spark: Any, place: Room, journal: RunningJournal, table: Any) -> None:

@@ -11,6 +11,7 @@ from doctoring import as_live
 
 from antiphon.spark.conformance import Model, check
 from antiphon.spark.conformance.quorum import GroupView, apart
+from antiphon.spark.conformance.source import tables_source
 from antiphon.spark.report.job import report_of
 from antiphon.spark.traces import ingest_traces, read_traces
 from antiphon.trace import Event, Record, Trace, ViewNumber, promises
@@ -69,7 +70,7 @@ def test_what_daemons_refused_was_not_sent(spark: Any, folder: Path, tables: Pat
     take_back(copies)
     sent = {record.message for record in copies if record.event is Event.SEND}
     assert sent < asked
-    model = Model(spark, str(tables), str(tmp_path))
+    model = Model(spark, tables_source(spark, str(tables)), str(tmp_path))
     found = {tuple(row.message) for row in model.sent.select("message").collect()}
     assert found == sent
     report = report_of(spark, folder)
@@ -131,7 +132,7 @@ def heirs(tmp_path: Path) -> Iterator[Path]:
 def test_views_and_locks_name_processes(spark: Any, heirs: Path, tmp_path: Path) -> None:
     out = tmp_path / "tables"
     ingest_traces(spark, heirs, out)
-    model = Model(spark, str(out), str(tmp_path / "work"))
+    model = Model(spark, tables_source(spark, str(out)), str(tmp_path / "work"))
     rows = model.lock_marks.where("process = '#bob#d2'").orderBy("position").collect()
     told = [(row.event, row.members, row.changed, row.locks[0].holder, row.locks[0].waiting) for row in rows]
     assert told == [

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from antiphon.spark.conformance import PROPERTIES, Outcome, Property
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.source import Source
 from antiphon.spark.conformance.verdict import RUNS_MAX, VIOLATIONS_MAX, findings, judge
 from antiphon.trace import Event
 from antiphon.trace.promises import Promise
@@ -28,11 +29,17 @@ def broken(spark: Any, title: str, runs: int, each: int) -> Property:
     return Property(Promise("2.5", title, "a promise"), (Event.SEND,), look)
 
 
+def nothing(spark: Any, is_whole: bool) -> Model:
+    """A model of no events at all."""
+    empty = spark.range(0)
+    return Model(spark, Source(empty, empty, {}, is_held=False), "none", is_whole)
+
+
 @WHOLE
 def test_the_verdict_on_each_run_is_exact_however_many_are_broken(spark: Any, is_whole: bool) -> None:
-    model = Model(spark, "none", "none", is_whole)
     many, few, none = judge(
-        model, [broken(spark, "many", RUNS, 3), broken(spark, "few", 2, 9), broken(spark, "none", 1, 0)], {}
+        nothing(spark, is_whole),
+        [broken(spark, "many", RUNS, 3), broken(spark, "few", 2, 9), broken(spark, "none", 1, 0)],
     )
     assert many.by_run == {f"run-{number:04}": 3 for number in range(RUNS)}
     assert (many.violations, many.runs) == (3 * RUNS, RUNS)
@@ -43,7 +50,7 @@ def test_the_verdict_on_each_run_is_exact_however_many_are_broken(spark: Any, is
 
 @WHOLE
 def test_the_first_of_a_run_are_told_in_order(spark: Any, is_whole: bool) -> None:
-    (outcome,) = judge(Model(spark, "none", "none", is_whole), [broken(spark, "few", 2, 9)], {})
+    (outcome,) = judge(nothing(spark, is_whole), [broken(spark, "few", 2, 9)])
     assert [one.positions[0] for one in outcome.told if one.run == "run-0000"] == sorted(
         1_000_000 - number for number in range(18) if number % 2 == 0
     )[:VIOLATIONS_MAX]

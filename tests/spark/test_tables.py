@@ -93,3 +93,19 @@ def test_wrong_use_is_told_in_one_line(
     assert "no folder" in told[1]
     with pytest.raises(UsageError, match="no table"):
         tables.read_messages(spark, tmp_path)
+
+
+def test_a_journal_that_does_not_answer_is_told_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tables, "FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr("antiphon.spark.session.spark_session", lambda *_: pytest.fail("Spark was started"))
+    words = ["ingest", "--endpoint", "grpc://127.0.0.1:1", "--out", str(tmp_path)]
+    assert main.exit_code(words) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("antiphon: no journal answered within 0.2 s: grpc://127.0.0.1:1: cannot connect")
+    with room(tmp_path) as place:
+        words[2] = place.journal("journal", "tea").endpoint
+        assert main.exit_code([*words, "--groups", "nwes"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "antiphon: option groups: the journal has no rows of group nwes; it records tea"

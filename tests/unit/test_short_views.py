@@ -40,6 +40,12 @@ def test_views_that_differ_in_nothing_that_is_short_have_whole_names() -> None:
         assert views.of(third) == views.of(third)
 
 
+def test_a_short_identifier_may_be_the_end_of_others() -> None:
+    views = ShortViews()
+    ids = [111_345_678, 912_345_678, 12_345_678, 345_678]
+    assert [views.of(view) for view in ids] == ["345678", "12345678", "=12345678", "=345678"]
+
+
 def test_sentences_of_the_oracle_become_short() -> None:
     views = ShortViews()
     told = f"view ({EPOCH}, {EPOCH + 9}, {EPOCH + 7}, 3) of g2 came after {EPOCH}.0.{EPOCH + 5}.3, "

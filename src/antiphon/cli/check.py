@@ -26,8 +26,6 @@ _DETAILED_RUNS = 5
 _VERDICT = "verdict.jsonl"
 _DRIVER_MEMORY = "4g"
 """Memory for everything that Spark does on this machine; what does not fit goes to the disk."""
-_SMALL_BYTES = 100_000_000
-"""Traces up to this size, some 400,000 events, are small."""
 _PARTITIONS_PER_CORE = 8
 """Enough parts that a task has memory for its part of tens of millions of events; Spark joins tiny parts."""
 
@@ -75,7 +73,9 @@ def check(
     with working("starting Spark", 15, in_logs=True):
         spark = spark_session("antiphon check", master, _settings(folder) if is_local else {})
     with _work_folder(out) as work, progress(f"checking {folder}", len(wanted), in_logs=True) as advance:
-        outcomes = conformance.check(spark, _absolute(folder), work, wanted, lambda outcome: advance(1))
+        outcomes = conformance.check(
+            spark, _absolute(folder), work, wanted, lambda outcome: advance(1), keep_tables=out is not None
+        )
         if out is not None and "://" not in out:
             Path(out, _VERDICT).write_text("\n".join(_lines(outcomes)) + "\n", encoding="utf-8")
     print("\n".join(_lines(outcomes) if json else _told(outcomes)))
@@ -84,24 +84,12 @@ def check(
 
 
 def _settings(folder: str) -> dict[str, str]:
-    from antiphon.spark.session import QUICK_JAVA_OPTIONS
+    from antiphon.spark.small import session_settings
 
     settings = {"spark.sql.shuffle.partitions": str(_PARTITIONS_PER_CORE * (os.cpu_count() or 1))}
     if "SPARK_DRIVER_MEMORY" not in os.environ:
         settings["spark.driver.memory"] = _DRIVER_MEMORY
-    if "://" not in folder and _is_small(Path(folder)):
-        settings["spark.driver.extraJavaOptions"] = QUICK_JAVA_OPTIONS
-    return settings
-
-
-def _is_small(folder: Path) -> bool:
-    """Whether there is so little to check that Java need not become fast first."""
-    size = 0
-    for path in folder.rglob("*.jsonl"):
-        size += path.stat().st_size
-        if size > _SMALL_BYTES:
-            return False
-    return size > 0  # of tables nothing is known
+    return {**settings, **session_settings(folder)}
 
 
 def _absolute(folder: str) -> str:

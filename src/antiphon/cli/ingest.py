@@ -42,17 +42,18 @@ def ingest(
       antiphon ingest --endpoint grpc://127.0.0.1:4900 --out tables
     """
     from antiphon.spark.session import spark_session
+    from antiphon.spark.tables import ingest_folder, ingest_journal, look_for_journal
 
     if folder is None and not endpoint:
         raise UsageError("a folder of traces, or --endpoint of a journal, is needed")
     if folder is not None:
         look_for_traces(folder)
+    if endpoint:
+        look_for_journal(endpoint, groups)
     if "://" not in out:
         out = str(Path(out).absolute())
     with working("starting Spark", 15, in_logs=True):
         spark = spark_session("antiphon ingest", master)
-    from antiphon.spark.tables import ingest_folder, ingest_journal
-
     found = []
     if folder is not None:
         with working(f"reading {folder}", 30, in_logs=True):

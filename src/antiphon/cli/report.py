@@ -43,6 +43,7 @@ def report(
       antiphon report hdfs://namenode/traces --master yarn
     """
     from antiphon.spark.session import spark_session
+    from antiphon.spark.small import session_settings
 
     if not out.name:
         raise UsageError(f"--out {out} is not the name of a file")
@@ -50,7 +51,8 @@ def report(
     need_libraries("spark")
     make_folder(out.parent)
     with working("starting Spark", 15, in_logs=True):
-        spark = spark_session("antiphon report", master)
+        is_local = master is None or master.startswith("local")
+        spark = spark_session("antiphon report", master, session_settings(folder) if is_local else {})
     from antiphon.spark.report.job import STEPS, report_of
     from antiphon.spark.report.page import page_of
 

@@ -5,6 +5,7 @@ with the arrow keys. A line that was typed is not left on the screen: what it le
 place.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from zlib import crc32
@@ -43,6 +44,7 @@ class Terminal(Desk):
     """Lines with an editor below them."""
 
     def __init__(self, words: Words) -> None:
+        self._has_colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._session: PromptSession[str] = PromptSession(
             PROMPT, completer=_Completer(words), complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE, reserve_space_for_menu=0, erase_when_done=True,
@@ -55,15 +57,14 @@ class Terminal(Desk):
             return None
 
     def tell(self, text: str, tone: Tone = "noted", *, speaker: str = "") -> None:
-        told = _coloured(printable(text), _TONES[tone])
+        told = self._coloured(printable(text), _TONES[tone])
         if speaker:
             colour = _SPEAKERS[crc32(speaker.encode()) % len(_SPEAKERS)]
-            told = f"{_coloured(printable(speaker), colour)}: {told}"
+            told = f"{self._coloured(printable(speaker), colour)}: {told}"
         print(told)
 
-
-def _coloured(text: str, colour: int) -> str:
-    return text if colour == _PLAIN else f"\x1b[{colour}m{text}\x1b[0m"
+    def _coloured(self, text: str, colour: int) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._has_colours and colour != _PLAIN else text
 
 
 @contextmanager

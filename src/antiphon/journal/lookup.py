@@ -40,11 +40,12 @@ class Positions(Struct, frozen=True):
 
 
 def positions(log: Log, groups: Sequence[str] = ()) -> Positions:
-    """What the log has at this moment, and the groups: those that are recorded now, and those of before."""
+    """What the log has at this moment, and `groups`, which are recorded now, with those of before."""
     segments = log.segments()
     first = segments[0].first_offset if segments else log.latest
     last = segments[-1].next_offset if segments else log.latest
-    return Positions(log.journal, first, last, tuple(dict.fromkeys((*groups, *log.groups_before))))
+    every = dict.fromkeys((*groups, *log.groups_before)) if groups else ()
+    return Positions(log.journal, first, last, tuple(every))
 
 
 def check_range(log: Log, start: int, end: int) -> None:

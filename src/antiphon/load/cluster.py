@@ -147,7 +147,7 @@ def with_spread(config: Config) -> Config:
         )
         for site in config.sites
     )
-    return build(sites, config.links, config.settings)
+    return build(sites, config.links, config.settings, security=config.security)
 
 
 def _with_rate(config: Config, rate_bytes_per_s: int) -> Config:

@@ -14,6 +14,7 @@ from antiphon.spark.foreign import ours
 from antiphon.spark.schema import ROWS, WRITTEN
 
 _KEPT = "antiphon.options"
+_OF_ONE_WRITE = {"query", "batch"}
 NOT_KEPT = (
     "Spark keeps the options of a table only if it has the source's own columns: in CREATE TABLE, leave out "
     "the list of columns (the option columns chooses some), or make it a temporary view"
@@ -25,8 +26,14 @@ def table_of(options: Mapping[str, str], columns: tuple[str, ...] | None, *, is_
 
     A table that cannot be read, because no journal is given, has the columns that a message can have.
     """
+    given = ours(options)
+    for name in _OF_ONE_WRITE & given.keys():
+        raise UsageError(
+            f"antiphon: {name} is the option of one write, and not of a table, where each INSERT would be "
+            "taken for a copy of the first"
+        )
     first, *others = chosen(columns).fields if is_read else WRITTEN.fields
-    kept = StructField(first.name, first.dataType, first.nullable, {_KEPT: ours(options)})
+    kept = StructField(first.name, first.dataType, first.nullable, {_KEPT: given})
     return StructType([kept, *others])
 
 

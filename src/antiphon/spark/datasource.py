@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.spark.catalog import NOT_KEPT, chosen, columns_of, table_of, with_kept
-from antiphon.spark.foreign import is_table
+from antiphon.spark.foreign import is_table, ours
 from antiphon.spark.options import Reading, Writing, check_options
 from antiphon.spark.session import PUSHDOWN
 from antiphon.spark.sink import BatchWriter, StreamWriter
@@ -70,8 +70,10 @@ class AntiphonDataSource(DataSource):
         return replace(reading, columns=columns_of(schema))
 
     def _writing(self, schema: StructType) -> Writing:
-        """How to write rows of this schema."""
-        return check_options(with_kept(self.options, schema))[1]
+        """How to write rows of this schema. With an address of its own, it is no `INSERT` into a table whose
+        columns they are, but rows that were read from there."""
+        given = ours(self.options)
+        return check_options(given if "address" in given else with_kept(given, schema))[1]
 
 
 def _check_endpoint(reading: Reading) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from antiphon.errors import UsageError
 from antiphon.extras import how_to_get
 from antiphon.spark.java import ensure_java
+from antiphon.spark.lookups import remember_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +36,12 @@ _LOCAL_ONLY = {
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 JAVA_OPTIONS = f"-Djdk.lang.Process.launchMechanism=VFORK -Dlog4j2.configurationFile=file:{_LOGGING}"
 """Processes are cheap to start, and only errors are told."""
-QUICK_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for short work: compile little, collect simply. Work of many minutes would be slower."""
+QUICK_JAVA_OPTIONS = (
+    f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
+)
+"""Options for short work: compile little, collect simply, and have room from the start for the classes and
+the code that Spark always has. Work of many minutes would be slower."""
 
 
 def spark_session(
@@ -65,4 +70,5 @@ def spark_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    remember_classes(session)
     return session

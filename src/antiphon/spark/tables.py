@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MESSAGES = "messages"
 VIEWS = "views"
 LINKS = "links"
+FIRST_ANSWER_S = 10.0
+"""How long a journal may take to answer before Spark is started for it."""
 _CHECKPOINTS = "checkpoints"
 _DRAFT = "draft"
 LINK_COUNTERS = (
@@ -43,6 +45,24 @@ class Ingested(Struct, frozen=True):
 
 
 # Journals -------------------------------------------------------------------------------------------------
+
+
+def look_for_journal(endpoint: str, groups: str = "") -> None:
+    """JournalUnavailable or UsageError if there is nothing to ingest: to be found out, and told in a line,
+    before Spark is started."""
+    try:
+        from antiphon.spark.options import check_options
+        from antiphon.spark.places import replicas
+    except ImportError:
+        return  # there is no Spark; whoever wants a session is told what is missing
+    options = {"endpoint": endpoint, "timeoutSeconds": str(FIRST_ANSWER_S)}
+    if groups:
+        options["groups"] = groups
+    try:
+        reading, _ = check_options(options)
+        replicas(reading).check_groups()
+    except UsageError as error:  # made for Spark, whose errors do not say by themselves who speaks
+        raise UsageError(str(error).removeprefix("antiphon: ")) from None
 
 
 def ingest_journal(

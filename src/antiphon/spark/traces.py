@@ -6,11 +6,14 @@ it orders the events of one process, or of one life of a daemon, and nothing els
 tables uses it for nothing else, whatever kind of run it reads.
 """
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from antiphon.errors import UsageError
+from antiphon.spark.headers import HEADER_START, first_lines
+from antiphon.spark.small import held
 from antiphon.trace import FORMAT, VERSION, Event
 
 if TYPE_CHECKING:
@@ -77,6 +80,16 @@ def read_traces(spark: "SparkSession", folder: str | Path) -> "DataFrame":
         lines = _lines(spark, str(folder), _headers(spark, str(folder)))
         _refuse_broken(lines)
     return lines.where(F.col("event") != _TORN).drop("file", _TORN).withColumns(_defaults())
+
+
+def hold_traces(spark: "SparkSession", folder: str | Path) -> "tuple[DataFrame, DataFrame]":
+    """What `read_traces` and `read_runs` give of a folder of few trace files, read once, held in memory."""
+    from pyspark.sql import functions as F
+
+    runs = _few(spark, *_runs(_checked(*first_lines(Path(folder)), str(folder))))
+    lines = held(_lines(spark, str(folder), runs).withColumns(_defaults()))
+    _refuse_broken(lines)
+    return lines.where(F.col("event") != _TORN).drop("file", _TORN), runs
 
 
 def read_runs(spark: "SparkSession", folder: str | Path) -> "DataFrame":
@@ -219,21 +232,26 @@ def _headers(spark: "SparkSession", folder: str) -> "DataFrame":
             raise UsageError(f"there is no folder {folder}") from None
         raise
     files = set(lines.inputFiles())
-    if not files:
-        raise UsageError(f"no traces in {folder}: expected files that end in .jsonl, or a folder {EVENTS}")
-    told = lines.where(F.col("value").startswith('{"format":'))
+    told = lines.where(F.col("value").startswith(HEADER_START))
     headers = told.select("file", F.from_json("value", _header_schema()).alias("header"))
     headers = headers.select("file", "header.*").fillna(False, ["live"])
-    found = headers.collect()
-    good = {row.file for row in found if row.format == FORMAT and row.version == VERSION}
-    _refuse({_plain(file) for file in files} - {_plain(file) for file in good}, _STRANGE)
-    _refuse_doubles(found)
-    return _runs(spark, found)
+    found = _checked({_plain(file) for file in files}, headers.collect(), folder)
+    return spark.createDataFrame(*_runs(found))
 
 
-def _runs(spark: "SparkSession", headers: list[Any]) -> "DataFrame":
-    """One row per run. There is one header a file, so they are brought together here: every line of every
-    file was looked at to find them, and would be again."""
+def _checked(files: set[str], headers: list[Any], folder: str) -> list[Any]:
+    """The headers of all files, if each has a good one; UsageError otherwise."""
+    if not files:
+        raise UsageError(f"no traces in {folder}: expected files that end in .jsonl, or a folder {EVENTS}")
+    good = {header.file for header in headers if header.format == FORMAT and header.version == VERSION}
+    _refuse(files - {_plain(file) for file in good}, _STRANGE)
+    _refuse_doubles(headers)
+    return headers
+
+
+def _runs(headers: list[Any]) -> tuple[list[Any], Any]:
+    """One row per run, and their schema. There is one header a file, so they are brought together here: every
+    line of every file was looked at to find them, and would be again."""
     from pyspark.sql.types import StructType
 
     schema = _header_schema()
@@ -242,14 +260,23 @@ def _runs(spark: "SparkSession", headers: list[Any]) -> "DataFrame":
     for header in headers:
         known = runs.setdefault(header.run, dict.fromkeys(names))
         for name in names:
-            value = header[name]
+            value = getattr(header, name)
             if name == "edges":  # each edge of a live run writes files of its own, and names itself alone
                 value = sorted({*(known[name] or ()), *(value or ())})
             # In a live run not every process knows all of it: a client is told of its own daemon only.
             if known[name] is None or (isinstance(value, list) and len(value) > len(known[name])):
                 known[name] = value
     rows = [tuple(known[name] for name in names) for known in runs.values()]
-    return spark.createDataFrame(rows, StructType([schema[name] for name in names]))
+    return rows, StructType([schema[name] for name in names])
+
+
+def _few(spark: "SparkSession", rows: list[Any], schema: Any) -> "DataFrame":
+    """A table of a few rows, as one value in the plan: no job is needed to have it."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType
+
+    told = json.dumps([dict(zip(schema.names, row, strict=True)) for row in rows])
+    return spark.range(1).select(F.inline(F.from_json(F.lit(told), ArrayType(schema))))
 
 
 def _header_schema() -> Any:

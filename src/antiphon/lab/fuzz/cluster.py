@@ -12,13 +12,14 @@ import msgspec
 from msgspec import structs
 
 from antiphon.client import ask_status
-from antiphon.config import Config, LinkConfig, Settings, SiteConfig, as_toml, build
+from antiphon.config import Config, LinkConfig, Security, Settings, SiteConfig, as_toml, build
 from antiphon.errors import AntiphonError, ConnectError
 from antiphon.lab.fuzz.ending import peak_bytes
 from antiphon.lab.fuzz.orders import Board
 from antiphon.lab.fuzz.talkers import GROUP
 from antiphon.load.cluster import SPREAD_SUFFIX, stop_daemons, wait_for_daemon, with_spread
 from antiphon.load.crowds import resident_bytes
+from antiphon.runtime import key_files
 from antiphon.runtime.local import local_config
 from antiphon.runtime.status import has_formed
 
@@ -41,8 +42,8 @@ SETTINGS = Settings(
 MISTAKES = ("Traceback", "a mistake of its own")
 
 
-def fuzz_config(directory: Path) -> Config:
-    """The cluster, with free ports and with sockets in `directory`."""
+def fuzz_config(directory: Path, *, is_sealed: bool = False) -> Config:
+    """The cluster, with free ports, and with sockets and perhaps a key in `directory`."""
     daemons = (
         local_config(1, directory, daemons=sum(SITES.values()), tcp=True, protocol="tcp").sites[0].daemon
     )
@@ -52,15 +53,20 @@ def fuzz_config(directory: Path) -> Config:
     for name, count in SITES.items():
         sites.append(SiteConfig(name=name, daemon=daemons[:count]))
         daemons = daemons[count:]
-    return with_spread(build(tuple(sites), LINKS, SETTINGS, source="configuration of the fuzzer"))
+    security = Security(key_file=str(directory / "cluster.key")) if is_sealed else None
+    if security is not None:
+        key_files.make(Path(security.key_file))
+    return with_spread(
+        build(tuple(sites), LINKS, SETTINGS, source="configuration of the fuzzer", security=security)
+    )
 
 
 class FuzzCluster:
     """Daemon processes and a journal. All of them are gone when the stack is left."""
 
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
+    def __init__(self, directory: Path, stack: ExitStack, *, is_sealed: bool = False) -> None:
         self.directory = directory
-        self.config = fuzz_config(directory)
+        self.config = fuzz_config(directory, is_sealed=is_sealed)
         self.places = {daemon.name: daemon.clients[0] for _, daemon in self.config.daemons()}
         self.tcp_places = {daemon.name: daemon.clients[1] for _, daemon in self.config.daemons()}
         self.spread_places = {name: f"{place}{SPREAD_SUFFIX}" for name, place in self.places.items()}

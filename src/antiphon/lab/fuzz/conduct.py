@@ -13,7 +13,19 @@ from antiphon.lab.fuzz import rules
 from antiphon.lab.fuzz.cluster import FuzzCluster
 from antiphon.lab.fuzz.ending import FuzzEnding
 from antiphon.lab.fuzz.orders import Orders
-from antiphon.lab.fuzz.plan import KINDS, LOSS, OF_DAEMONS, PATIENCE_S, SPELL_S, WARM_UP_S, FuzzPlan, Spell
+from antiphon.lab.fuzz.plan import (
+    BY_DATAGRAM,
+    KINDS,
+    LOSS,
+    OF_DAEMONS,
+    PATIENCE_S,
+    SEALED,
+    SPELL_S,
+    TAPPED,
+    WARM_UP_S,
+    FuzzPlan,
+    Spell,
+)
 from antiphon.lab.fuzz.rules import Look
 from antiphon.lab.fuzz.talkers import Talkers
 from antiphon.load.cluster import stop_daemon
@@ -31,7 +43,7 @@ def fuzz(plan: FuzzPlan) -> Iterator[Look | FuzzEnding]:
     afterwards; with `plan.keep`, logs and mutants of what broke something are there."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-fuzz-")))
-        cluster = FuzzCluster(directory, stack)
+        cluster = FuzzCluster(directory, stack, is_sealed=plan.door in SEALED)
         conductor = Conductor(plan, cluster, stack)
         yield from conductor.play()
         yield conductor.ending()
@@ -60,7 +72,7 @@ class Conductor:
 
     def _begin_calls(self) -> None:
         """Start the process that sends mutants, at doors where no daemon does."""
-        if self._plan.door in OF_DAEMONS:
+        if self._plan.door in TAPPED:
             return
         cluster = self._cluster
         places = {
@@ -136,7 +148,7 @@ class Conductor:
         self._serial += 1
         plan = self._plan
         kind, first, most = ("", 0, 0) if spell is None else (spell.kind, spell.first, spell.mutants)
-        if plan.door == "udp":  # who has captures of a kind sends for those who have none, but not for all
+        if plan.door in BY_DATAGRAM:  # who has captures of a kind sends for those who have none
             most = -(-2 * most // self._cluster.board.workers)
         loss = LOSS if spell is not None and plan.door == "udp" else 0.0
         self._cluster.board.order(

@@ -32,14 +32,21 @@ KINDS: dict[str, tuple[str, ...]] = {
     "clients": ("connect", "join", "leave", "bundle", "batch", "ask-status", "disconnect", "half", "bytes"),
     "spread": ("hello", "choice", "join", "message", "leave", "kill", "half", "bytes"),
     "flight": ("ticket", "action", "descriptor", "criteria", "bytes"),
+    "member": UDP_KINDS,
+    "stranger": ("packet", "again", GREETING),
     "config": ("cluster", "access", "spread", "key", "tokens", "certificate", "certificate-key"),
     "journal": ("last-segment", "segment", "index", "identity"),
     "traces": ("simulated", "daemon", "session"),
 }
 """What is mutated at each door."""
 DOORS = tuple(KINDS)
-OF_DAEMONS = ("udp", "tcp")
+OF_DAEMONS = ("udp", "tcp", "member")
 """Doors at which a mutant may be what an honest daemon could have sent."""
+TAPPED = (*OF_DAEMONS, "stranger")
+"""Doors at which the daemons of the cluster send the mutants."""
+BY_DATAGRAM = ("udp", "member", "stranger")
+SEALED = ("member", "stranger")
+"""Doors of a cluster with a key."""
 OF_FILES = ("config", "journal", "traces")
 """Doors at which files are read, and no cluster runs."""
 

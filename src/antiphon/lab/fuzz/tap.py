@@ -23,6 +23,7 @@ from types import FrameType
 from msgspec import Struct, structs
 
 from antiphon import config as configuration
+from antiphon import limits
 from antiphon.config import Config
 from antiphon.core.effects import Datagram
 from antiphon.core.streams.channel import Channel
@@ -30,6 +31,7 @@ from antiphon.lab.fuzz import packets
 from antiphon.lab.fuzz.mutate import Mutant, Unencodable, mutate, mutate_bytes
 from antiphon.lab.fuzz.orders import Board, MutantRate, Orders, Record, number_of, seed_of
 from antiphon.lab.fuzz.packets import BREAKING, GREETING, Genuine
+from antiphon.lab.fuzz.seals import Seals
 from antiphon.runtime.daemon import Daemon
 from antiphon.wire.packet import EVERYBODY, PacketKind, Pressure
 from antiphon.wire.streams import Greeting
@@ -42,6 +44,11 @@ CALLERS_MAX = 32
 REPLAYS = 0.05
 CONSISTENT = 0.5
 AHEAD = 0.6
+FRAMED_EACH = 100
+"""Of a member's mutants for connections one in so many is sent: most end the connection."""
+LEFT_OUT_US = 500_000
+LEFT_OUT_MAX_US = 2_000_000
+"""For how long daemons leave one another out here: all of them send nonsense all the time."""
 UNSEALED = 0.02
 """The share of mutants without a valid check value, which must not be accepted as packets."""
 
@@ -113,20 +120,23 @@ class Tap:
 
     def mutants(self, orders: Orders, receivers: frozenset[int]) -> Iterator[tuple[int, int, Mutant]]:
         """As many as may be sent now for these orders: the number of each, who is to get it, and what."""
-        if orders.serial != self.serial:
-            self.serial, self.made, self.sent = orders.serial, 0, 0
-        room = min(self.pace.take(orders.rate_per_s, time.monotonic()), orders.most - self.sent)
         captured = [one for one in self._latest[orders.kind].values() if one.receiver in receivers]
         if not captured:
             return
         pool = [one.genuine for one in captured] + [one.genuine for one in self._old]
-        for _ in range(room):
-            number = number_of(orders, self.made, self._number, self.board.workers)
+        for number in self.numbers(orders):
             random = Random(seed_of(orders, number))
             receiver, mutant = self._mutant(random, random.choice(captured), pool)
             if random.random() >= UNSEALED:
                 mutant = Mutant(packets.sealed(mutant.data), mutant.what)
             yield number, receiver, mutant
+
+    def numbers(self, orders: Orders) -> Iterator[int]:
+        """The numbers of as many mutants as may be sent now for these orders."""
+        if orders.serial != self.serial:
+            self.serial, self.made, self.sent = orders.serial, 0, 0
+        for _ in range(min(self.pace.take(orders.rate_per_s, time.monotonic()), orders.most - self.sent)):
+            yield number_of(orders, self.made, self._number, self.board.workers)
             self.made += 1
         self.board.tell(self._number, orders.serial, self.sent)
         self.record.flush()
@@ -174,6 +184,7 @@ class TappedDaemon(Daemon):
         self._tap = Tap(config, number, board, Record(folder / f"mutants-{name}.jsonl"))
         self._by_stream = frozenset(config.stream_peers_of(number))
         self._by_datagram = frozenset(config.neighbours_of(number)) - self._by_stream
+        self._seals: Seals | None = None
         self._losses = Random(number)
         self._callers: deque[socket.socket] = deque()
         self._stream_places = {
@@ -187,8 +198,11 @@ class TappedDaemon(Daemon):
             self.stop()
         orders = self._board.orders()
         datagrams = list(self._node.datagrams)
-        for datagram in datagrams:
-            self._tap.saw(datagram)
+        if self._seals is None and self._node.seal is not None:
+            self._seals = Seals(self._node, self._tap.saw)
+        elif self._seals is None:
+            for datagram in datagrams:
+                self._tap.saw(datagram)
         if orders.loss:
             self._node.datagrams[:] = [one for one in datagrams if not self._is_lost(one, orders.loss)]
         super()._send(now)
@@ -198,6 +212,47 @@ class TappedDaemon(Daemon):
             self._send_datagrams(orders)
         elif orders.door == "tcp" and self._streams is not None:
             self._send_frames(orders)
+        elif self._seals is not None and orders.door == "member":
+            self._send_as_member(orders, self._seals)
+        elif self._seals is not None and orders.door == "stranger":
+            self._send_as_stranger(orders, self._seals)
+
+    def _send_as_member(self, orders: Orders, seals: Seals) -> None:
+        """Mutants under our own seal; a few of them over connections, which most of them end."""
+        channels = {} if self._streams is None else self._channels()
+        for number, receiver, mutant in self._tap.mutants(orders, self._by_datagram | channels.keys()):
+            is_framed = receiver in channels
+            if is_framed and number % FRAMED_EACH:
+                continue
+            data = seals.as_member(Random(seed_of(orders, -number)), receiver, mutant)
+            self._tap.note(orders, number, self._config.daemon_names[receiver], mutant.what, mutant.data)
+            if is_framed:
+                channels[receiver].queue(packets.framed(data))
+            elif data:
+                self._udp.send(Datagram(receiver, [data], len(data), len(data)))
+
+    def _send_as_stranger(self, orders: Orders, seals: Seals) -> None:
+        """Mutants of sealed packets, to anybody; or of what opens a connection."""
+        receivers = sorted(self._by_stream if orders.kind == GREETING else self._by_datagram)
+        for number in self._tap.numbers(orders) if receivers else ():
+            random = Random(seed_of(orders, number))
+            receiver = random.choice(receivers)
+            if orders.kind == GREETING:
+                genuine = Greeting(self._config.digest, self._number, receiver, self._node.incarnation)
+                mutant = seals.greeting(random, genuine)
+                self._call(receiver, mutant.data)
+            else:
+                mutant = seals.as_stranger(random, orders.kind)
+                size = len(mutant.data)
+                if size:
+                    self._udp.send(Datagram(receiver, [mutant.data], size, size))
+            self._tap.note(orders, number, self._config.daemon_names[receiver], mutant.what, mutant.data)
+
+    def _channels(self) -> dict[int, Channel]:
+        """The connections to other daemons that are open."""
+        assert self._streams is not None
+        outputs = self._streams.exchange.outputs
+        return {channel.peer: channel for channel in outputs if channel.peer in self._by_stream}
 
     def _is_lost(self, datagram: Datagram, loss: float) -> bool:
         return datagram.receiver not in self._by_stream and self._losses.random() < loss
@@ -263,10 +318,10 @@ class TappedDaemon(Daemon):
     def _call(self, receiver: int, data: bytes) -> None:
         """Over a connection of its own, which is left open for a while."""
         caller = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        caller.settimeout(1.0)
+        caller.setblocking(False)  # the daemon of this process has no time to wait
         with suppress(OSError):
-            caller.connect(self._stream_places[receiver])
-            caller.sendall(data)
+            caller.connect_ex(self._stream_places[receiver])
+            caller.send(data)
         self._callers.append(caller)
         if len(self._callers) > CALLERS_MAX:
             self._callers.popleft().close()
@@ -280,6 +335,7 @@ def main() -> None:
     """Run the daemon until SIGTERM."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     file, name, folder = sys.argv[1:]
+    limits.EXCLUDED_US, limits.EXCLUDED_MAX_US = LEFT_OUT_US, LEFT_OUT_MAX_US
     running = TappedDaemon(configuration.parse(Path(file).read_text(), file), name, Path(folder))
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -5,8 +5,7 @@ here the same properties are jobs over tables. No job joins deliveries with deli
 along one process, groups by view or message, and joins with tables of views.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,10 @@ from antiphon.spark.conformance.edges import PROPERTIES as EDGES
 from antiphon.spark.conformance.membership_properties import MEMBERSHIP
 from antiphon.spark.conformance.message_properties import MESSAGES
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.source import Source, held_source, tables_source
 from antiphon.spark.conformance.verdict import Outcome, Property, Violation, judge
-from antiphon.spark.traces import ingest_traces, is_ingested, read_traces
+from antiphon.spark.small import INTERPRETED, ONE_PART, is_held, settings
+from antiphon.spark.traces import ingest_traces, is_ingested
 from antiphon.trace import promises
 from antiphon.trace.promises import in_order
 
@@ -39,14 +40,6 @@ WHOLE_EVENTS = 1_000_000
 tasks costs is then more than what it does."""
 COMPILED_EVENTS = 200_000
 """Up to so many, Java code made for a job takes longer to compile than the job takes without it."""
-_WHOLE = {
-    # A table that is sent to all tasks would be a job of its own.
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # Where rows are exchanged all the same, they stay together, and no plan is made anew after each stage.
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-}
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def check(
@@ -55,17 +48,20 @@ def check(
     work: str,
     properties: Iterable[Property] = PROPERTIES,
     heard: Callable[[Outcome], None] = lambda outcome: None,
+    keep_tables: bool = False,
 ) -> list[Outcome]:
     """Hold all runs in a folder of traces, or of tables made of them, against `properties`.
 
     `heard` gets each outcome as it is known. Tables are written below `work`, which every worker must be able
-    to read and write.
+    to read and write; not those of few traces, which are held in memory, unless they are to be kept.
     """
-    tables = folder
-    if not is_ingested(spark, folder):
-        tables = f"{work}/tables"
-        ingest_traces(spark, folder, tables)
-    return check_tables(spark, tables, work, properties, heard)
+    if is_held(folder) and not keep_tables:
+        with settings(spark, {**ONE_PART, **INTERPRETED}):
+            return _check(spark, held_source(spark, folder), work, properties, heard)
+    if is_ingested(spark, folder):
+        return check_tables(spark, folder, work, properties, heard)
+    ingest_traces(spark, folder, f"{work}/tables")
+    return check_tables(spark, f"{work}/tables", work, properties, heard)
 
 
 def check_tables(
@@ -76,17 +72,24 @@ def check_tables(
     heard: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
     """The outcomes for traces that were ingested to `tables`."""
-    rows = read_traces(spark, tables).groupBy("event", "live", "at_edge").count().collect()
-    counts = {(row.event, row.live, row.at_edge): row["count"] for row in rows}
+    return _check(spark, tables_source(spark, tables), work, properties, heard)
+
+
+def _check(
+    spark: "SparkSession",
+    source: Source,
+    work: str,
+    properties: Iterable[Property],
+    heard: Callable[[Outcome], None],
+) -> list[Outcome]:
     wanted = list(properties)
-    events = sum(counts.values())
-    is_small = events <= WHOLE_EVENTS
-    settings = {**(_WHOLE if is_small else {}), **(_INTERPRETED if events <= COMPILED_EVENTS else {})}
-    model = Model(spark, tables, f"{work}/model", is_whole=is_small)
+    is_small = source.size <= WHOLE_EVENTS
+    chosen = {**(ONE_PART if is_small else {}), **(INTERPRETED if source.size <= COMPILED_EVENTS else {})}
+    model = Model(spark, source, f"{work}/model", is_whole=is_small)
     outcomes: dict[str, Outcome] = {}
-    with _set(spark, settings):
+    with settings(spark, chosen):
         for together in _families(wanted) if is_small else ([prop] for prop in wanted):
-            for outcome in judge(model, together, counts):
+            for outcome in judge(model, together):
                 outcomes[outcome.name] = outcome
                 heard(outcome)
     return [outcomes[prop.promise.name] for prop in wanted]
@@ -101,16 +104,3 @@ def _families(properties: Sequence[Property]) -> Iterator[list[Property]]:
             if not prop.is_of_edges and (prop in MEMBERSHIP, prop.is_of_daemons) == kind
         ]
     yield [prop for prop in properties if prop.is_of_edges]
-
-
-@contextmanager
-def _set(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
-    """These settings of the session, for a while."""
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, found in before.items():
-            spark.conf.set(name, str(found))

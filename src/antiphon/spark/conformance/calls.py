@@ -25,7 +25,7 @@ _EVENTS = (Event.CALLED, Event.EXECUTED, Event.ANSWERED, Event.FINISHED)
 
 def _look(model: Model) -> "DataFrame":
     told = model.of(*_EVENTS).where(~F.col("live"))
-    if told.limit(1).count() == 0:
+    if not model.source.has(*_EVENTS) or told.limit(1).count() == 0:
         return none_found(model)
     marks = _marks(model, told)
     parts = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
-from antiphon.spark.conformance.verdict import Property, either, finding, findings, text
+from antiphon.spark.conformance.verdict import Property, either, finding, findings, none_found, text
 from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 def _look_at_daemons(model: Model) -> "DataFrame":
+    if not model.source.has(Event.RESTORED):
+        return none_found(model)
     last = model.daemon_terms.where("is_last_life").groupBy("run", "daemon").agg(
         F.max_by(
             F.struct("view", "members", F.col("start_position").alias("position"), "start_time_us"),

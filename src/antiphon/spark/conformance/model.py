@@ -30,7 +30,9 @@ from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.live import runs_with_heirs, with_processes, without_unread
 from antiphon.spark.conformance.sequences import by_group, stretches
-from antiphon.spark.traces import each_message, read_runs, read_traces, refused
+from antiphon.spark.conformance.source import Source
+from antiphon.spark.small import held
+from antiphon.spark.traces import each_message, refused
 from antiphon.trace import Event
 
 if TYPE_CHECKING:
@@ -51,16 +53,18 @@ class Model:
     plans short. All are DataFrames that read Parquet: they can be asked again and again.
     """
 
-    def __init__(self, spark: "SparkSession", folder: str, work: str, is_whole: bool = False) -> None:
+    def __init__(self, spark: "SparkSession", source: Source, work: str, is_whole: bool = False) -> None:
         """`is_whole`: every table is one part. A job is then one task, and no rows are exchanged between
         tasks: for few events that is most of what a job costs."""
         self.spark = spark
-        self._folder = folder
+        self.source = source
         self._work = work
         self.is_whole = is_whole
 
     def landed(self, name: str, frame: "DataFrame") -> "DataFrame":
-        """`frame` as it is on disk, under a name of its own."""
+        """`frame`, worked out once: in memory if all traces are, else on disk under a name of its own."""
+        if self.source.is_held:
+            return held(frame)
         path = f"{self._work}/{name}"
         self.parts(frame).write.mode("overwrite").parquet(path)
         return self.parts(self.spark.read.schema(frame.schema).parquet(path))
@@ -70,23 +74,18 @@ class Model:
         return frame.coalesce(1) if self.is_whole else frame
 
     @cached_property
-    def _all_events(self) -> "DataFrame":
-        return self.parts(read_traces(self.spark, self._folder))
-
-    @cached_property
     def events(self) -> "DataFrame":
         """All events, as `read_traces` gives them, but for those at edges, of which one property alone
         speaks. What processes at edges send is in it, as sent by sessions of their attachments."""
-        return self._all_events.where(~F.col("at_edge"))
+        return self.parts(self.source.events).where(~F.col("at_edge"))
 
     def of(self, *events: Event) -> "DataFrame":
         """All events of some kinds."""
-        return self.events.where(F.col("event").isin(*(event.value for event in events)))
+        return self.parts(self.source.of(*events)).where(~F.col("at_edge"))
 
     def at_edges(self, *events: Event) -> "DataFrame":
         """All events of some kinds at edges and at their processes."""
-        kinds = F.col("event").isin(*(event.value for event in events))
-        return self._all_events.where(F.col("at_edge") & kinds)
+        return self.parts(self.source.of(*events)).where(F.col("at_edge"))
 
     @cached_property
     def runs(self) -> "DataFrame":
@@ -94,7 +93,7 @@ class Model:
         their places later than they were born, or got none)."""
         placed = self.of(Event.SDELIVER).where((F.col("place") > 0) | F.col("is_loose")).select("run")
         told = placed.distinct().withColumn("has_places", F.lit(True))
-        runs = read_runs(self.spark, self._folder).join(told, "run", "left")
+        runs = self.source.runs.join(told, "run", "left")
         return self.landed("runs", runs.fillna(False, ["has_places"]))
 
     # Processes --------------------------------------------------------------------------------------------
@@ -120,13 +119,13 @@ class Model:
 
     @cached_property
     def _has_live(self) -> bool:
-        return self.runs.where("live").limit(1).count() > 0
+        return self.source.has_live
 
     @cached_property
     def _told_events(self) -> "DataFrame":
         """View and lock events, in which processes stand for the names that they bear."""
         told = self.of(Event.VIEW, Event.LOCK).select(*_VIEW_COLUMNS)
-        names = runs_with_heirs(self.events) if self._has_live else []
+        names = runs_with_heirs(self.of(Event.CONNECT)) if self._has_live else []
         if not names:
             return told
         others = self.of(Event.CONNECT, Event.LEFT).select(*_VIEW_COLUMNS)
@@ -148,6 +147,8 @@ class Model:
     @cached_property
     def has_locks(self) -> bool:
         """Whether any group has locks, or lacks a quorum."""
+        if self.source.has(Event.LOCK):
+            return True
         told = (F.col("event") == Event.LOCK) | (F.size("locks") > 0) | ~F.col("has_quorum")
         return self.of(Event.VIEW, Event.LOCK).where(told).limit(1).count() > 0
 
@@ -243,7 +244,7 @@ class Model:
     def sent(self) -> "DataFrame":
         """The send events, without those of messages that daemons refused."""
         sent = self.of(Event.SEND)
-        unsent = refused(self.events)
+        unsent = refused(self.of(Event.UNSENT)) if self.source.has(Event.UNSENT) else None
         return sent if unsent is None else sent.join(unsent, ["run", "message"], "left_anti")
 
     @cached_property

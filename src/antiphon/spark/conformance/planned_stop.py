@@ -11,7 +11,7 @@ from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.sequences import earlier
-from antiphon.spark.conformance.verdict import Property, findings, text
+from antiphon.spark.conformance.verdict import Property, findings, none_found, text
 from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _VIEW_LOST = ("seg", "statetrans")
 
 
 def _look(model: Model) -> "DataFrame":
+    if not model.source.has(Event.STOP):
+        return none_found(model)
     stops = model.of(Event.STOP).where(F.col("bound_us") > 0)
     judged = stops.groupBy("run").agg(
         F.min("position").alias("first_position"), F.max("bound_us").alias("most_us")

@@ -12,7 +12,7 @@ from pyspark.sql.window import Window
 from antiphon.spark.conformance.model import Model
 from antiphon.spark.conformance.sequences import earlier
 from antiphon.spark.conformance.traffic import is_reliable
-from antiphon.spark.conformance.verdict import Property, findings
+from antiphon.spark.conformance.verdict import Property, findings, none_found
 from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _LATER = (1 << 62) - 1
 
 
 def _look(model: Model) -> "DataFrame":
+    if not model.source.has(Event.SLOW):
+        return none_found(model)
     waits, looks = _waits(model), _looks(model)
     ready_us = F.greatest("time_us", F.coalesce("before_us", F.lit(0)), "idle_since_us")
     late = waits.join(looks, ["run", "daemon"]).where(

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from antiphon.spark.conformance.model import Model
-from antiphon.spark.conformance.verdict import Property, findings, text
+from antiphon.spark.conformance.verdict import Property, findings, none_found, text
 from antiphon.trace import Event, promises
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _LATER_US = (1 << 62) - 1
 
 
 def _look(model: Model) -> "DataFrame":
+    if not model.source.has(Event.STEADY):
+        return none_found(model)
     spans = _spans(model)
     return _many_views(model, spans).unionByName(_long_silences(model, spans))
 

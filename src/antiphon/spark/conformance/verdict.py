@@ -13,6 +13,7 @@ from msgspec import Struct
 from pyspark.sql import functions as F
 
 from antiphon.spark.conformance.model import Model
+from antiphon.spark.conformance.source import Counts
 from antiphon.trace import Event, Identity, promises
 from antiphon.trace.promises import Promise
 
@@ -34,10 +35,6 @@ SILENT_ON_LIVE = frozenset(
 """Promises that find nothing to judge in a live run: they speak of those who stay to the end of the run, and
 in a live run none is known to; or of calls, of which live runs do not tell. Events of live runs do not count
 as checked by them."""
-
-Counts = dict[tuple[str, bool, bool], int]
-"""How many events there are, by their kind, by whether their run was live, and by whether they happened at
-edges."""
 
 
 class Violation(Struct, frozen=True):
@@ -136,17 +133,25 @@ class Property(Struct, frozen=True):
         )
 
 
-def judge(model: Model, properties: Sequence[Property], counts: Counts) -> list[Outcome]:
-    """Check several properties of the model in one job; `counts` says how many events there are."""
-    if not properties:
-        return []
+def judge(model: Model, properties: Sequence[Property]) -> list[Outcome]:
+    """Check several properties of the model in one job."""
     told = F.struct("positions", "what", "group", "view", "processes", "messages").alias("told")
-    each = [
+    looks = [
         prop.look(model).select(F.lit(place).alias("property"), "run", told)
         for place, prop in enumerate(properties)
+        if model.source.has_simulated or prop.promise not in SILENT_ON_LIVE
     ]
-    found = (
-        model.parts(reduce(lambda one, other: one.unionByName(other), each))
+    found = _gathered(model, looks) if looks else []
+    return [
+        prop.outcome([row for row in found if row.property == place], model.source.counts)
+        for place, prop in enumerate(properties)
+    ]
+
+
+def _gathered(model: Model, looks: "Sequence[DataFrame]") -> Sequence[Any]:
+    """A row for each property and run with findings: how many there are, and the first few."""
+    return (
+        model.parts(reduce(lambda one, other: one.unionByName(other), looks))
         .groupBy("property", "run")
         .agg(
             F.count("*").alias("total"),
@@ -154,10 +159,6 @@ def judge(model: Model, properties: Sequence[Property], counts: Counts) -> list[
         )
         .collect()
     )
-    return [
-        prop.outcome([row for row in found if row.property == place], counts)
-        for place, prop in enumerate(properties)
-    ]
 
 
 class Place(TypedDict, total=False):

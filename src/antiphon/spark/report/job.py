@@ -10,7 +10,8 @@ from antiphon.errors import UsageError
 from antiphon.spark.report import latency, links, one_way, traffic, views
 from antiphon.spark.report.figures import Report, Run, Story
 from antiphon.spark.report.journeys import journeys
-from antiphon.spark.traces import read_runs, read_traces, refused
+from antiphon.spark.small import INTERPRETED, ONE_PART, held, is_held, settings
+from antiphon.spark.traces import hold_traces, read_runs, read_traces, refused
 from antiphon.trace import Event
 
 if TYPE_CHECKING:
@@ -38,16 +39,37 @@ def report_of(
     told: Callable[[str], None] = lambda what: None,
 ) -> Report:
     """What the traces in `folder` tell, of all runs or of some; `told` hears what is being worked on."""
+    told("reading the traces")
+    if not is_held(folder):
+        events, headers = read_traces(spark, folder), read_runs(spark, folder)
+        return _report(folder, events, headers, runs, told, _stored)
+    with settings(spark, {**ONE_PART, **INTERPRETED}):
+        events, headers = hold_traces(spark, folder)
+        return _report(folder, events, headers, runs, told, held)
+
+
+def _stored(frame: "DataFrame") -> "DataFrame":
+    """`frame`, worked out once: the disk holds what memory does not."""
     from pyspark import StorageLevel
+
+    return frame.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def _report(
+    folder: str | Path,
+    events: "DataFrame",
+    headers: "DataFrame",
+    runs: Sequence[str],
+    told: Callable[[str], None],
+    kept: "Callable[[DataFrame], DataFrame]",
+) -> Report:
+    """What `events` tell; `kept` has a table worked out once that is asked for several times."""
     from pyspark.sql import functions as F
 
-    told("reading the traces")
-    events = read_traces(spark, folder).select(*_COLUMNS)
+    events = events.select(*_COLUMNS)
     if runs:
         events = events.where(F.col("run").isin(*runs))
-    events = _taken_back(events)
-    # Text is parsed once; the disk holds what memory does not.
-    events = events.persist(StorageLevel.MEMORY_AND_DISK)
+    events = kept(_taken_back(events))
     all_runs, counts = traffic.runs_of(events)
     unknown = set(runs) - {run.name for run in all_runs}
     if unknown:
@@ -55,8 +77,8 @@ def report_of(
     if not all_runs:
         raise UsageError(f"no events in the traces of {folder}")
     told("following messages")
-    ways = journeys(events).persist(StorageLevel.MEMORY_AND_DISK)
-    places, pairs_of = _places(spark, folder, events)
+    ways = kept(journeys(events))
+    places, pairs_of = _places(headers, events)
     spreads = latency.spreads_of(ways, places)
     all_runs = tuple(_with_early(run, spreads.early) for run in all_runs)
     starts_us = {run.name: run.start_us for run in all_runs}
@@ -68,8 +90,8 @@ def report_of(
     groups = traffic.groups_of(events)
     talkers = traffic.talkers_of(ways, events, ROWS_MAX)
     told("views")
-    spans = views.spans_of(events).persist(StorageLevel.MEMORY_AND_DISK)
-    installations = views.installations_of(events, spans).persist(StorageLevel.MEMORY_AND_DISK)
+    spans = kept(views.spans_of(events))
+    installations = kept(views.installations_of(events, spans))
     changes, changes_count = views.largest_changes(installations, starts_us, ROWS_MAX)
     told("pauses")
     pauses = views.pauses_of(spans)
@@ -123,11 +145,10 @@ def _with_early(run: Run, early: dict[str, tuple[int, float]]) -> Run:
     return structs.replace(run, early=times, earliest_us=most_us)
 
 
-def _places(spark: "SparkSession", folder: str | Path, events: "DataFrame") -> "tuple[DataFrame, str]":
+def _places(runs: "DataFrame", events: "DataFrame") -> "tuple[DataFrame, str]":
     """Where each daemon of each run is: its site if all headers tell, else the daemon itself."""
     from pyspark.sql import functions as F
 
-    runs = read_runs(spark, folder)
     if "sites" in runs.columns and not runs.where(F.size("sites") < F.size("daemons")).count():
         both = runs.select("run", F.explode(F.arrays_zip("daemons", "sites")).alias("both"))
         return both.select(
