@@ -101,7 +101,7 @@ def test_a_token_is_made_in_a_file_of_ones_own(antiphon: Run, tmp_path: Path) ->
 def test_verbs_show_who_they_are(antiphon: Run, office: Office) -> None:
     assert antiphon("send", "tea", *office.clerk, stdin="hot\n").returncode == 0
     shown = antiphon("status", "--address", office.unix)
-    assert "access list: 2 users, 2 rules, 1 tokens; connected: nobody" in shown.stdout
+    assert "access list: 2 users, 2 rules, 1 tokens; connected: none" in shown.stdout
     for words, said in (
         (("send", "coffee"), "user 'clerk' may not send to 'coffee'"),
         (("listen", "coffee"), "user 'clerk' may not join 'coffee'"),

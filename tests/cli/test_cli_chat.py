@@ -145,7 +145,7 @@ def test_a_member_is_found_by_its_short_name(ann: Person, start: Start, addresse
     ann.sees("#ann#d1 (to #bob#d2 only): psst", ">")
     assert first_line(bob) == "#ann#d1 (to you only): psst\n"
     ann.type(b"/to carol hello", ENTER)
-    ann.sees("! nobody here is called carol; /who lists the members", ">")
+    ann.sees("! no member is called carol; /who lists the members", ">")
     ann.type(b"/to", ENTER)
     ann.sees("! /to needs the name of a member; /who lists them", ">")
 

@@ -286,7 +286,7 @@ def test_a_round_is_told_in_a_few_sentences() -> None:
     assert told(vain) == (
         "12.3 s ago: silence (d3). No new view (nothing new) after 160 ms: seg 40 ms, gather 120 ms."
     )
-    assert told({"reason": "found", "ended": ""}) == "found. Still under way."
+    assert told({"reason": "found", "ended": ""}) == "found. Still running."
 
 
 def test_status_shows_as_many_groups_as_a_person_can_take_in(antiphon: Run, addresses: list[str]) -> None:

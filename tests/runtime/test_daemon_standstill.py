@@ -72,4 +72,4 @@ def test_a_standstill_is_told_logged_and_ended(cluster: Cluster, caplog: pytest.
     )
     lines = caplog.messages
     assert any("daemon d2: messages do not flow for" in line and "waiting for d1" in line for line in lines)
-    assert any(f"daemon d2 has lost view {short_view(before)}: nothing moved for" in line for line in lines)
+    assert any(f"daemon d2 has lost view {short_view(before)}: no progress for" in line for line in lines)

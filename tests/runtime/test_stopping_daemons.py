@@ -73,7 +73,7 @@ def test_the_clients_of_the_others_see_departures_alone(
     cluster.restart(stopped)
     cluster.wait_formed()
     log = (tmp_path / f"{config.daemon_names[stopped]}.log").read_text()
-    assert "takes leave" in log
+    assert "is stopping" in log
     assert "Traceback" not in log
 
 
@@ -122,7 +122,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, stack: ExitStack) -> No
     log = tmp_path / "d2.log"
     try:
         cluster.processes[1].send_signal(signal.SIGTERM)
-        wait_until(lambda: "takes leave" in log.read_text())
+        wait_until(lambda: "is stopping" in log.read_text())
         assert told_to_stop(cluster.processes[1]) == 0
     finally:
         cluster.processes[0].send_signal(signal.SIGCONT)
