@@ -141,7 +141,7 @@ def test_a_crowd_joins_and_goes(addresses: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "door", ["clients", *(pytest.param(door, marks=pytest.mark.long) for door in ("spread", "flight"))]
+    "door", ["clients", *(pytest.param(door, marks=pytest.mark.long) for door in ("tls", "spread", "flight"))]
 )
 def test_a_short_fuzz_of_a_door_of_clients_breaks_no_rule(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
@@ -151,12 +151,28 @@ def test_a_short_fuzz_of_a_door_of_clients_breaks_no_rule(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("door", ["udp", "tcp"])
+@pytest.mark.parametrize("door", ["udp", "tcp", "member", "stranger"])
 def test_a_short_fuzz_of_a_door_of_daemons_breaks_no_rule(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
 ) -> None:
     _fuzz(capsys, tmp_path, door)
     assert list((tmp_path / "kept").glob("*-end/mutants-d1.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "door", ["config", *(pytest.param(door, marks=pytest.mark.long) for door in ("journal", "traces"))]
+)
+def test_a_short_fuzz_of_a_door_of_files_breaks_no_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, door: str
+) -> None:
+    code = exit_code(f"lab fuzz --door {door} --mutants 200 --seed 1 --json --out {tmp_path}".split())
+    parts = parts_of([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert _broken(parts["rules"]) == []
+    assert code == 0
+    assert {row["kind"] for row in parts["spells"]} == set(KINDS[door])
+    assert parts["doors"][0]["mutants"] >= 200
+    assert {row["rule"] for row in parts["rules"]} == {"readers", "prompt", "processes", "memory", "trials"}
+    assert sum(row["times"] for row in parts["refused"] if row["reason"].endswith("refused")) > 0
 
 
 def _fuzz(capsys: pytest.CaptureFixture[str], folder: Path, door: str) -> None:

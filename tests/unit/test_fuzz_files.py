@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from antiphon.errors import BadFrame, UsageError
+from antiphon.config import parse, parse_access
+from antiphon.errors import BadFrame, ConfigError, UsageError
 from antiphon.journal.errors import JournalError
 from antiphon.journal.folder import Folder
 from antiphon.lab.fuzz.choices_read import config_readers
@@ -140,3 +141,16 @@ def test_a_group_event_that_is_nested_too_deeply_is_refused() -> None:
     draft = bundle.draft(names, 1, Service.AGREED, nested, flags=bundle.Flag.EVENT)
     with pytest.raises(BadFrame, match="group event: RecursionError"):
         parse_event(draft.data, draft.header)
+
+
+@pytest.mark.parametrize("key", ["key_file", "access_file", "tls = {certificate = 'a', key"])
+def test_a_name_that_no_file_can_have_is_a_clear_error(key: str) -> None:
+    end = "}" if "{" in key else ""
+    site = '[[site]]\nname = "oslo"\n[[site.daemon]]\nname = "o1"\naddress = "127.0.0.1:4810"\n'
+    with pytest.raises(ConfigError, match="expected the name of a file"):
+        parse(f'[security]\n{key} = "a\\u0000b"{end}\n{site}')
+
+
+def test_a_token_file_that_cannot_be_is_a_clear_error() -> None:
+    with pytest.raises(ConfigError, match="expected the name of a file"):
+        parse_access('[[user]]\nname = "a"\ntoken_file = "\\u0000"\n')

@@ -7,6 +7,7 @@ import pytest
 from sealed_world import FIRST, Sealed
 
 from antiphon import config, limits
+from antiphon.cli.status import _security
 from antiphon.config import DaemonConfig, LinkConfig, SiteConfig
 from antiphon.core.membership.rounds import Reason
 from antiphon.core.node import Node
@@ -222,3 +223,11 @@ def test_what_honest_daemons_may_be_the_cause_of_is_never_held_against_them() ->
         node.gate.refuse_contents(BadPacket("item: number far beyond its source's last one"), head, 0)
         node.gate.refuse_contents(Nonsense("beat: no such daemon"), other, 0)  # another configuration
     assert not left_out(node, world.now_us) and world.is_whole()
+
+
+def test_status_tells_of_the_first_such_packet() -> None:
+    world = whole_world(1, 1)
+    say(world, 1, 0)
+    told = {"runtime": {}, **status(world, 0)}
+    (line,) = [line for line in _security(told) if "no daemon" in line]
+    assert line.startswith("under the seal of d1 came 1 packet such as no daemon sends, the last one ")

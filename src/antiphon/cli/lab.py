@@ -14,6 +14,7 @@ from antiphon.cli.screen import console, progress
 from antiphon.errors import AntiphonError, UsageError
 from antiphon.lab import EXPERIMENTS
 from antiphon.lab.experiment import Choices, Experiment, Row, parts_of
+from antiphon.lab.fuzz.plan import DOORS
 from antiphon.plots.page import Page, Paragraph, need_libraries, render
 
 
@@ -37,7 +38,7 @@ def lab(
     ] = None,
     door: Annotated[
         str | None,
-        typer.Option("--door", metavar="DOOR", help="fuzz: udp, tcp, clients, spread or flight; else all."),
+        typer.Option("--door", metavar="DOOR", help=f"fuzz: one of {', '.join(DOORS)}; else all."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="S", help="fuzz: what the mutations follow from.")

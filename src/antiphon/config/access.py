@@ -142,6 +142,8 @@ def _check(file: AccessFile) -> None:
             raise Fault(key, expected)
         if user.token_expires and not user.token_file:
             raise Fault((*key, "token_expires"), "expected token_file beside it")
+        if "\0" in user.token_file:
+            raise Fault((*key, "token_file"), "expected the name of a file")
         proofs: list[tuple[str, object]] = [("name", user.name)]
         proofs += [("unix", one) for one in user.unix]
         proofs += [("certificate", one) for one in user.certificate]

@@ -37,6 +37,7 @@ def check(
     _check_streams(sites, links)
     check_edges(edges, {daemon.name: daemon.clients for site in sites for daemon in site.daemon})
     security = security or Security()
+    _check_file_names(security)
     if security.next_key_file and not security.key_file:
         raise Fault(("security", "next_key_file"), "expected key_file, too: the key that this one follows")
     _check_security(security, sites, edges)
@@ -216,3 +217,16 @@ def _no_repeats(names: Sequence[tuple[Key, str]], what: str) -> None:
         if name in seen:
             raise Fault(key, f"the {what} {name!r} appears more than once")
         seen.add(name)
+
+
+def _check_file_names(security: Security) -> None:
+    """Fault for a name that no file can have: the system would refuse it in a way of its own."""
+    named: list[tuple[Key, str]] = [
+        (("security", name), getattr(security, name)) for name in ("key_file", "next_key_file", "access_file")
+    ]
+    if security.tls is not None:
+        for name in ("certificate", "key", "ca"):
+            named.append((("security", "tls", name), getattr(security.tls, name)))
+    for key, path in named:
+        if "\0" in path:
+            raise Fault(key, "expected the name of a file")

@@ -23,6 +23,7 @@ from msgspec import structs
 
 from antiphon import limits
 from antiphon.lab.fuzz import capture
+from antiphon.lab.fuzz.certificates import CERTIFICATE
 from antiphon.lab.fuzz.client_values import (
     client_bytes,
     client_value,
@@ -235,8 +236,12 @@ def _welcomed(line: Line) -> bytes:
     return answer.name.encode("ascii") if isinstance(answer, frames.Welcome) else b""
 
 
-def make_door(door: str, places: Sequence[str]) -> Door:
-    """The door of this name."""
+def make_door(door: str, places: Sequence[str], folder: Path) -> Door:
+    """The door of this name; files of the cluster are in the folder."""
+    if door == "tls":
+        from antiphon.lab.fuzz.tls_calls import TlsCallers
+
+        return TlsCallers(places, folder / CERTIFICATE)
     if door == "flight":
         from antiphon.lab.fuzz.flights import Flights  # needs Arrow
 
@@ -278,7 +283,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     board = Board(Path(folder), int(workers))
-    serve(make_door(door, places), board, Record(Path(folder) / "mutants.jsonl"), is_over)
+    serve(make_door(door, places, Path(folder)), board, Record(Path(folder) / "mutants.jsonl"), is_over)
 
 
 if __name__ == "__main__":

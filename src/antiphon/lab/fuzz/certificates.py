@@ -12,6 +12,8 @@ from cryptography.x509.oid import NameOID
 from antiphon.config import TlsConfig
 
 VALID_DAYS = 30
+CERTIFICATE, KEY = "daemon.pem", "daemon.key"
+"""Names of the files."""
 
 
 def make_certificate(folder: Path) -> TlsConfig:
@@ -31,7 +33,7 @@ def make_certificate(folder: Path) -> TlsConfig:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
-    files = TlsConfig(str(folder / "daemon.pem"), str(folder / "daemon.key"))
+    files = TlsConfig(str(folder / CERTIFICATE), str(folder / KEY))
     Path(files.certificate).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     secret = Path(files.key)
     secret.touch(mode=0o600)

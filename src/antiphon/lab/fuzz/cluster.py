@@ -14,6 +14,7 @@ from msgspec import structs
 from antiphon.client import ask_status
 from antiphon.config import Config, LinkConfig, Security, Settings, SiteConfig, as_toml, build
 from antiphon.errors import AntiphonError, ConnectError
+from antiphon.lab.fuzz.certificates import make_certificate
 from antiphon.lab.fuzz.ending import peak_bytes
 from antiphon.lab.fuzz.orders import Board
 from antiphon.lab.fuzz.talkers import GROUP
@@ -42,19 +43,26 @@ SETTINGS = Settings(
 MISTAKES = ("Traceback", "a mistake of its own")
 
 
-def fuzz_config(directory: Path, *, is_sealed: bool = False) -> Config:
-    """The cluster, with free ports, and with sockets and perhaps a key in `directory`."""
+def fuzz_config(directory: Path, *, is_sealed: bool = False, has_tls: bool = False) -> Config:
+    """The cluster, with free ports, and with sockets in `directory`; perhaps with a key there, or with TLS at
+    the TCP places of clients."""
     daemons = (
         local_config(1, directory, daemons=sum(SITES.values()), tcp=True, protocol="tcp").sites[0].daemon
     )
+    if has_tls:
+        daemons = tuple(
+            structs.replace(daemon, clients=tuple(place.replace("tcp:", "tls:") for place in daemon.clients))
+            for daemon in daemons
+        )
     first = structs.replace(daemons[0], time="reference")  # so that they tell one another the time
     daemons = (first, *daemons[1:])
     sites = []
     for name, count in SITES.items():
         sites.append(SiteConfig(name=name, daemon=daemons[:count]))
         daemons = daemons[count:]
-    security = Security(key_file=str(directory / "cluster.key")) if is_sealed else None
-    if security is not None:
+    security = Security(tls=make_certificate(directory) if has_tls else None)
+    if is_sealed:
+        security = structs.replace(security, key_file=str(directory / "cluster.key"))
         key_files.make(Path(security.key_file))
     return with_spread(
         build(tuple(sites), LINKS, SETTINGS, source="configuration of the fuzzer", security=security)
@@ -64,9 +72,11 @@ def fuzz_config(directory: Path, *, is_sealed: bool = False) -> Config:
 class FuzzCluster:
     """Daemon processes and a journal. All of them are gone when the stack is left."""
 
-    def __init__(self, directory: Path, stack: ExitStack, *, is_sealed: bool = False) -> None:
+    def __init__(
+        self, directory: Path, stack: ExitStack, *, is_sealed: bool = False, has_tls: bool = False
+    ) -> None:
         self.directory = directory
-        self.config = fuzz_config(directory, is_sealed=is_sealed)
+        self.config = fuzz_config(directory, is_sealed=is_sealed, has_tls=has_tls)
         self.places = {daemon.name: daemon.clients[0] for _, daemon in self.config.daemons()}
         self.tcp_places = {daemon.name: daemon.clients[1] for _, daemon in self.config.daemons()}
         self.spread_places = {name: f"{place}{SPREAD_SUFFIX}" for name, place in self.places.items()}

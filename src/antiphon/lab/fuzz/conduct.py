@@ -43,7 +43,7 @@ def fuzz(plan: FuzzPlan) -> Iterator[Look | FuzzEnding]:
     afterwards; with `plan.keep`, logs and mutants of what broke something are there."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-fuzz-")))
-        cluster = FuzzCluster(directory, stack, is_sealed=plan.door in SEALED)
+        cluster = FuzzCluster(directory, stack, is_sealed=plan.door in SEALED, has_tls=plan.door == "tls")
         conductor = Conductor(plan, cluster, stack)
         yield from conductor.play()
         yield conductor.ending()
@@ -77,6 +77,7 @@ class Conductor:
         cluster = self._cluster
         places = {
             "clients": (*cluster.places.values(), *cluster.tcp_places.values()),
+            "tls": (cluster.places["d1"], *cluster.tcp_places.values()),
             "spread": tuple(cluster.spread_places.values()),
             "flight": (cluster.endpoint,),
         }[self._plan.door]
@@ -89,7 +90,8 @@ class Conductor:
     # Spells -----------------------------------------------------------------------------------------------
 
     def play(self) -> Iterator[Look]:
-        """Spells until there are enough mutants, or no time left, or too much is broken."""
+        """Spells until there are enough mutants and each kind has had its turn, or no time is left, or too
+        much is broken."""
         self._flows(time.monotonic(), PATIENCE_S)
         time.sleep(min(WARM_UP_S, self._plan.seconds))
         deadline_s = time.monotonic() + self._plan.seconds
@@ -101,7 +103,8 @@ class Conductor:
             yield look
             if look.flows_after_s is None or look.ended:
                 self._recover(look)
-            if sent >= self._plan.mutants or time.monotonic() >= deadline_s:
+            is_enough = sent >= self._plan.mutants and len(self.looks) >= len(KINDS[self._plan.door])
+            if is_enough or time.monotonic() >= deadline_s:
                 return
             if self._cluster.restarts >= RESTARTS_MAX or spell.number + 1 >= _SPELLS_PER * self._plan.spells:
                 return

@@ -69,7 +69,8 @@ def choose(choices: Choices) -> Experiment:
         intro=(
             "Five real daemons at three sites (a ring of three, a Hop link, a TCP link), a journal and "
             "honest clients, in processes of their own on one machine. Mutants of what genuine daemons and "
-            "clients send come in spells, each of one kind. After every spell messages must flow again."
+            "clients send come in spells, each of one kind. After every spell messages must flow again. At "
+            "the doors of files a process reads mutants of files, and must say in words what is wrong."
         ),
         sections=sections,
         choose=choose,

@@ -26,9 +26,9 @@ TORN_SHARE = 0.3
 IDENTITY = "journal.json"
 
 
-def _fill(log: Log) -> None:
-    """Batches of messages, and now and then a view."""
-    for batch in range(BATCHES):
+def _fill(log: Log, batches: int) -> None:
+    """So many batches of messages, and now and then a view."""
+    for batch in range(batches):
         rows = Rows()
         time_us = 1_000_000 * (batch + 1)
         if batch % 3 == 0:
@@ -72,7 +72,7 @@ class Journal:
         log = Log(self._work, SETTINGS)
         try:
             self._look_at(log)
-            _fill(log)  # it goes on
+            _fill(log, 1)  # it goes on
         finally:
             log.close()
 
@@ -98,7 +98,7 @@ def journal_readers(folder: Path) -> dict[str, Reader]:
     """By kind; their files are in the folder."""
     genuine = folder / "genuine"
     log = Log(genuine, SETTINGS)
-    _fill(log)
+    _fill(log, BATCHES)
     rows = [row for batch in lookup.read(log, 0, log.latest) for row in batch.to_pylist()]
     log.close()
 

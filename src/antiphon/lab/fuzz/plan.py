@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "udp": UDP_KINDS,
     "tcp": (*STREAM_KINDS, GREETING, BREAKING),
     "clients": ("connect", "join", "leave", "bundle", "batch", "ask-status", "disconnect", "half", "bytes"),
+    "tls": ("handshake", "record", "connect", "join", "bundle", "batch", "half", "bytes"),
     "spread": ("hello", "choice", "join", "message", "leave", "kill", "half", "bytes"),
     "flight": ("ticket", "action", "descriptor", "criteria", "bytes"),
     "member": UDP_KINDS,
