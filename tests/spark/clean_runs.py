@@ -5,7 +5,7 @@ from pathlib import Path
 from antiphon.simulator.run import run_seed
 
 CLEAN: dict[str, tuple[int, ...]] = {
-    "swarm": (0, 1, 2, 3, 5, 6, 8, 10, 11, 12, 13, 14),
+    "swarm": (0, 1, 2, 3, 5, 6, 8, 10, 11, 12, 13, 14, 79),
     "crash": (0, 1, 2, 3),
     "restart": (0, 1, 2),
     "flap": (0, 1, 2),

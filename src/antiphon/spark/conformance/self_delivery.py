@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _look(model: Model) -> "DataFrame":
     tables = traffic(model)
-    stays = tables.stays.select("run", F.col("process").alias("sender"), "group", "wished_at")
+    stays = tables.stays.select("run", F.col("process").alias("sender"), "group", "settled_at")
     found = (
         by_group(
             tables.messages.where(
@@ -29,7 +29,7 @@ def _look(model: Model) -> "DataFrame":
         )
         .where(F.col("view").isNotNull())
         .join(stays, ["run", "sender", "group"])
-        .where(F.coalesce(F.col("wished_at") < F.col("send_position"), F.lit(True)))
+        .where(F.coalesce(F.col("settled_at") < F.col("send_position"), F.lit(True)))
     )
     return findings(
         found,

@@ -216,10 +216,11 @@ class Traffic:
 
     @cached_property
     def stays(self) -> "DataFrame":
-        """Who is in a group for good: run, process, daemon, group, wished_at (the position of its last wish,
-        or null), joined_once, entered_at (position of the first view of its last membership, null if there is
-        none). Its own private name counts as a group that it is in from its connect on. The end of a live
-        run is just where its traces end, so no process stays in one."""
+        """Who is in a group for good: run, process, daemon, group, settled_at (the position of its last wish,
+        or of the last leave that took effect, if that was later; or null), joined_once, entered_at (position
+        of the first view of its last membership, null if there is none). Its own private name counts as a
+        group that it is in from its connect on. The end of a live run is just where its traces end, so no
+        process stays in one."""
         model = self._model
         living = model.processes.where(~F.col("is_over"))
         key = ["run", "process", "group"]
@@ -227,7 +228,7 @@ class Traffic:
         is_wish = event != Event.LEFT
         wished = model.wishes.groupBy(*key).agg(
             F.max_by(F.when(is_wish, event), F.when(is_wish, F.col("position"))).alias("last_wish"),
-            F.max(F.when(is_wish, F.col("position"))).alias("wished_at"),
+            F.max("position").alias("settled_at"),
             F.count_if(event == Event.JOIN).alias("joins"),
             F.count_if(event == Event.LEAVE).alias("leaves"),
             F.count_if(event == Event.LEFT).alias("lefts"),
@@ -242,14 +243,14 @@ class Traffic:
             .join(living.select("run", "process", "daemon"), ["run", "process"])
             .join(entered, key, "left")
             .select(
-                *key, "daemon", "wished_at", "entered_at",
+                *key, "daemon", "settled_at", "entered_at",
                 ((F.col("joins") == 1) & (F.col("leaves") == 0)).alias("joined_once"),
             )
         )  # fmt: skip
         # Of several bearers of one name, those before the last have disconnected, so no more than one lives.
         by_name = living.select(
             "run", "process", F.regexp_replace("process", r"^(#[^!#]*)!\d+#", "$1#").alias("group"),
-            "daemon", F.lit(None).cast("bigint").alias("wished_at"),
+            "daemon", F.lit(None).cast("bigint").alias("settled_at"),
             F.col("connect_position").alias("entered_at"), F.lit(False).alias("joined_once"),
         )  # fmt: skip
         return model.landed("stays", in_groups.unionByName(by_name))

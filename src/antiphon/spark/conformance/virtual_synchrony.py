@@ -67,10 +67,10 @@ def _owed_to_those_who_stay(tables: Traffic, missing: "DataFrame") -> "DataFrame
             F.struct("end", "next_view").alias(f"{role}_way"),
         )  # fmt: skip
 
-    stays = tables.stays.select("run", "process", "group", "wished_at")
+    stays = tables.stays.select("run", "process", "group", "settled_at")
     return (
         missing.join(stays, ["run", "process", "group"])
-        .where(F.coalesce(F.col("wished_at") < F.col("start_position"), F.lit(True)))
+        .where(F.coalesce(F.col("settled_at") < F.col("start_position"), F.lit(True)))
         .withColumns(
             {
                 "sent_view": F.col("bundle")[0],
