@@ -7,6 +7,7 @@ import pytest
 TOGETHER = (
     "tests/spark/",  # one session and one JVM
     "tests/simulation/test_runs.py",  # runs that several tests look at
+    "tests/runtime/test_edge_traces.py",  # a cluster that was traced
 )
 
 

@@ -51,6 +51,7 @@ def test_bench_throughput_prints_an_object_a_line(antiphon: Run) -> None:
         assert row["megabytes_per_s"] > 0
 
 
+@pytest.mark.long
 def test_bench_latency_has_every_service_at_two_loads(antiphon: Run) -> None:
     done = antiphon("bench", "latency", "--case", "two", "--seconds", "0.2", "--json")
     assert (done.returncode, done.stderr) == (0, "")

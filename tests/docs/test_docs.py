@@ -35,7 +35,7 @@ def chosen(language: str, holding: str = "") -> list[Any]:
 
 
 def programs_alone() -> list[Any]:
-    """The programs that need nothing else of their page; test_pages.py runs those that a reader saves."""
+    """The programs that need nothing else of their page; test_pages_run.py runs those that a reader saves."""
     return [parameter for parameter in chosen("python") if not parameter.values[0].title]
 
 

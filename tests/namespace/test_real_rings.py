@@ -58,7 +58,10 @@ def test_a_representative_dies_while_its_site_floods(tmp_path: Path) -> None:
 
 @needs_namespaces
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("has_multicast", [True, False], ids=["multicast", "copies"])
+@pytest.mark.parametrize(
+    "has_multicast",
+    [pytest.param(True, id="multicast"), pytest.param(False, id="copies", marks=pytest.mark.long)],
+)
 def test_a_representative_dies_while_its_token_site_floods(has_multicast: bool, tmp_path: Path) -> None:
     plan = short(plans.read(FILE)).inside("token-site")
     outcome = judged(plan, tmp_path, has_multicast=has_multicast)

@@ -381,7 +381,7 @@ class KernelFlow:
             self._in_flight += 1
 
 
-@pytest.mark.parametrize("congestion", CONTROLLERS)
+@pytest.mark.parametrize("congestion", ["cubic", pytest.param("reno", marks=pytest.mark.long)])
 def test_it_shares_bottlenecks_with_tcp(congestion):
     """The Hop protocol is fair to TCP flows that share the network links. (Spread paper 3.2: each gets
     between half and twice the other's share. Which of two flows loses packets when a queue is full is a

@@ -65,7 +65,10 @@ def under_fire(kind: str, place: str, roots: str) -> Iterator[Connection]:
             process.kill()
 
 
-@pytest.mark.parametrize("kind", ["handshakes", "silent", "begun", "garbage"])
+@pytest.mark.parametrize(
+    "kind",
+    ["handshakes", "silent", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("begun", "garbage"))],
+)
 def test_a_flood_of_connections_harms_nobody(tmp_path: Path, kind: str) -> None:
     papers = Authority(tmp_path)
     config = with_tls(local_config(1, tmp_path, tcp=True), papers)

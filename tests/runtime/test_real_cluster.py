@@ -176,6 +176,7 @@ TOLD_BY_CLIENTS = frozenset(
 )
 
 
+@pytest.mark.long
 def test_all_promises_are_kept_through_loss_and_jitter(cluster: Cluster) -> None:
     config = local_config(4, cluster.directory, delay_ms=1, jitter_ms=1, loss=0.05, chain=True)
     Run(cluster, config).judge(seed=1, seconds=6, expected=CALM)

@@ -75,8 +75,11 @@ CAUSAL = [
     ("mixed", 1016, "adaptive", "sources that had fallen silent changed their roles for ever"),
     ("mixed", 1029, "symmetric", "the oracle lost a past that went over two unreliable messages"),
     ("streams", 2004, "symmetric", "a search that a daemon began which is no neighbour ended the daemon"),
-    ("partition", 2068, "symmetric", "a neighbour was suspected while its last answer was on its way"),
-]
+    pytest.param(
+        "partition", 2068, "symmetric", "a neighbour was suspected while its last answer was on its way",
+        marks=pytest.mark.long,
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("scenario", "seed", "order", "showed"), CAUSAL)
