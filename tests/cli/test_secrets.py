@@ -144,7 +144,7 @@ def test_no_key_and_no_token_is_anywhere_but_in_its_file(cluster: Cluster, antip
     cluster.close()
     written = [path.read_bytes() for path in folder.rglob("*") if path.is_file() and _may_not_have(path)]
     everything = b"\n".join([*map(str.encode, shown), *written])
-    assert b"seals what it sends" in everything and b'"event"' in everything
+    assert b" seals packets to other daemons with " in everything and b'"event"' in everything
     for secret in keys:
         assert not [face for face in faces(secret) if face in everything]
     assert cluster.token.encode() not in everything

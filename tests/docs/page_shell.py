@@ -30,7 +30,7 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
-mount --bind "$fresh" /tmp
+mount --rbind "$fresh" /tmp
 "$1" -I -c "$2"
 cd /tmp/antiphon
 exec bash "$3"

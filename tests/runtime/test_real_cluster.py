@@ -182,11 +182,13 @@ def test_all_promises_are_kept_through_loss_and_jitter(cluster: Cluster) -> None
     Run(cluster, config).judge(seed=1, seconds=6, expected=CALM)
 
 
+@pytest.mark.long
 def test_all_promises_are_kept_by_sites_of_several_daemons(cluster: Cluster) -> None:
     config = local_config(2, cluster.directory, daemons=2, delay_ms=1, jitter_ms=1, loss=0.02)
     Run(cluster, config).judge(seed=6, seconds=4, expected=CALM)
 
 
+@pytest.mark.long
 def test_all_promises_are_kept_through_a_partition(cluster: Cluster) -> None:
     config = local_config(4, cluster.directory, delay_ms=1, settings=HASTY)
     run = Run(cluster, config)

@@ -81,7 +81,7 @@ def _entered(daemon: _Daemon, record: Record) -> Iterator[Finding]:
 
 
 def _installed(daemon: _Daemon, record: Record) -> Iterator[Finding]:
-    daemon.view = frozenset(zip(record.members, record.incarnations, strict=True))
+    daemon.view = frozenset(zip(record.members, record.incarnations, strict=False))
     for sender, enough_us in daemon.enough_us.items():
         if sender in daemon.view and record.time_us < enough_us + OUT_US:
             yield at(record, f"daemon {record.daemon} takes {sender[0]} in, which has just sent nonsense")
