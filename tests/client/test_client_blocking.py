@@ -231,13 +231,15 @@ def test_a_taken_name_is_refused_and_no_daemon_is_one_sentence(address, tmp_path
 
 
 def test_an_embedded_daemon_lives_as_long_as_its_session():
+    before = set(threading.enumerate())
     with connect(embedded=True, name="bob") as session:
         path = Path(session.address.removeprefix("unix:"))
         assert session.name == "#bob#d1"
         for _ in range(10):
             session.send("nobody", b"x")
     assert not path.parent.exists()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("antiphon-")]
+    later = set(threading.enumerate()) - before
+    assert not [thread for thread in later if thread.name.startswith("antiphon-")]
 
 
 def test_join_returns_when_the_session_is_a_member(address):

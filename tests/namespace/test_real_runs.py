@@ -57,16 +57,22 @@ def causes(trace: Trace) -> set[str]:
     return {record.cause for record in trace.records if record.event is Event.VIEW}
 
 
-def without_a_delivery(trace: Trace) -> Trace:
-    """The same, but one client does not tell of one ordered message in the middle of the run."""
+def without_a_delivery(trace: Trace, place: float) -> Trace:
+    """The same, but one client does not tell of one ordered message at this place of the run."""
     deliveries = [
         record
         for record in trace.records
         if record.event is Event.DELIVER and record.service in ORDERED_SERVICES
     ]
-    left_out = deliveries[len(deliveries) // 2]
+    left_out = deliveries[int(len(deliveries) * place)]
     records = [record for record in trace.records if record is not left_out]
     return Trace(trace.scenario, trace.seed, trace.daemons, records, live=trace.live)
+
+
+def is_missed(trace: Trace) -> bool:
+    """Whether a delivery is missed that a client does not tell of. One by itself may be excused by a fault
+    that came just then."""
+    return any(judge(without_a_delivery(trace, place)) for place in (0.5, 0.3, 0.7, 0.2, 0.8))
 
 
 @needs_namespaces
@@ -87,7 +93,7 @@ def test_every_promise_is_kept_while_each_kind_of_fault_happens_once(tmp_path: P
     assert {record.service for record in trace.records if record.event is Event.DELIVER} >= ORDERED_SERVICES
     assert (outcome.counts.crashes, outcome.counts.restarts) == (1, 1)
     assert outcome.counts.lost > 0
-    assert judge(without_a_delivery(trace)), "the judge cannot say no"
+    assert is_missed(trace), "the judge cannot say no"
 
 
 def test_the_same_promises_are_kept_in_virtual_time() -> None:
