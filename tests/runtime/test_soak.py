@@ -72,6 +72,7 @@ def test_a_short_soak_keeps_every_rule_and_leaves_nothing(folder: Path) -> None:
     assert processes_with(str(folder)) == []
 
 
+@pytest.mark.long
 def test_an_interrupted_soak_leaves_nothing(folder: Path) -> None:
     soaking = start(folder, "--json")
     assert soaking.stdout is not None
