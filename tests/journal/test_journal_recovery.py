@@ -200,6 +200,19 @@ def test_damage_in_the_middle_is_told_and_left_alone(closed: Path) -> None:
     assert recovered_rows(closed)[0] == list(range(120)), "the folder can be used again"
 
 
+def test_a_segment_whose_start_was_damaged_later_does_not_keep_a_journal_from_beginning(closed: Path) -> None:
+    path = min(closed.glob("*.arrows"))
+    data = bytearray(path.read_bytes())
+    data[0] ^= 0xFF
+    path.write_bytes(data)
+    log = Log(closed, SMALL)
+    try:
+        fill(log, 1)
+        assert log.latest > log.earliest
+    finally:
+        log.close()
+
+
 def test_a_missing_segment_is_told(closed: Path) -> None:
     second = sorted(closed.glob("*.arrows"))[1]
     second.unlink()

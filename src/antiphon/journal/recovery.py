@@ -8,6 +8,7 @@ now be given to other rows. Damage anywhere else is reported and left alone.
 """
 
 import os
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -140,12 +141,13 @@ def last_state(segments: list[Summary]) -> JournalState:
 
 def groups_of(segments: list[Summary], last: JournalState) -> tuple[str, ...]:
     """Every group that these segments may have rows of: each segment begins with what the journal was a
-    member of then, and `last` is what it was a member of at the end."""
-    states = [
-        decode_state(state_of_stream(memoryview(mapped(part.path))[: part.head_bytes])[0])
-        for part in segments
-    ]
-    return tuple(sorted({name for state in (*states, last) for name in (*state.groups, *state.views)}))
+    member of then, and `last` is what it was a member of at the end. A segment whose start is damaged tells
+    of none; whoever reads its rows is told of the damage."""
+    states = [last]
+    for part in segments:
+        with suppress(Torn, Damaged):
+            states.append(decode_state(state_of_stream(memoryview(mapped(part.path))[: part.head_bytes])[0]))
+    return tuple(sorted({name for state in states for name in (*state.groups, *state.views)}))
 
 
 def _follow(state: JournalState, batch: pa.RecordBatch) -> JournalState:
